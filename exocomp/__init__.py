@@ -1,0 +1,1 @@
+"""exocomp: from a finished apply to machines that are onboarded, configured and stay converged."""

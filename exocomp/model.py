@@ -1,0 +1,177 @@
+"""The nouns, their states, and the table of lawful moves; no I/O."""
+
+from __future__ import annotations
+
+import enum
+from typing import Any
+
+import msgspec
+
+
+class StepState(enum.StrEnum):
+    BLOCKED = "blocked"
+    READY = "ready"
+    WAITING = "waiting"
+    RUNNING = "running"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
+class RunState(enum.StrEnum):
+    """State of a workflow and of a job."""
+
+    RUNNING = "running"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
+class AttemptState(enum.StrEnum):
+    RUNNING = "running"
+    FINISHED = "finished"
+    LOST = "lost"
+
+
+class Trust(enum.StrEnum):
+    """How a host key became trusted."""
+
+    TOFU = "tofu"
+    VERIFIED = "verified"
+    OPERATOR = "operator"
+
+
+_S = StepState
+# succeeded -> blocked happens only when a person retries from an earlier step (store.reopen).
+MOVES: dict[StepState, frozenset[StepState]] = {
+    _S.BLOCKED: frozenset({_S.READY, _S.CANCELLED}),
+    _S.READY: frozenset({_S.RUNNING, _S.WAITING, _S.FAILED, _S.CANCELLED, _S.BLOCKED}),
+    _S.WAITING: frozenset({_S.READY, _S.FAILED, _S.CANCELLED}),
+    _S.RUNNING: frozenset({_S.SUCCEEDED, _S.FAILED, _S.CANCELLED, _S.READY}),
+    _S.SUCCEEDED: frozenset({_S.BLOCKED, _S.READY}),
+    _S.FAILED: frozenset({_S.READY, _S.BLOCKED}),
+    _S.CANCELLED: frozenset({_S.READY, _S.BLOCKED}),
+}
+ENDED = frozenset({_S.SUCCEEDED, _S.FAILED, _S.CANCELLED})
+
+
+class Workspace(msgspec.Struct, frozen=True, kw_only=True):
+    """A registered root module; `directory` and `root` are absolute paths, `root` contains it and is staged."""
+
+    name: str
+    directory: str
+    root: str
+    engine: str | None = None  # "tofu", "terraform", or None: look one up
+    var_files: tuple[str, ...] = ()
+    variables: dict[str, str] = {}
+    created_at: float = 0.0
+
+
+class RunOptions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a person asked of one workflow, beyond workspace and playbook."""
+
+    ssh_wait_s: float = 300.0
+    onboard_playbook: str | None = None
+    limit: str | None = None
+    tags: str | None = None
+    skip_tags: str | None = None
+    check: bool = False
+    diff: bool = False
+    extra_vars: dict[str, Any] | None = None
+    ssh_identities: tuple[str, ...] = ()
+
+
+class Workflow(msgspec.Struct, frozen=True, kw_only=True):
+    """A list of steps; `kind` names the chain, times are Unix seconds."""
+
+    id: str
+    kind: str
+    workspace: str | None
+    playbook: str | None
+    options: RunOptions
+    state: RunState
+    created_at: float
+    ended_at: float | None = None
+    reason: str = ""
+    hint: str = ""
+
+
+class StepRow(msgspec.Struct, frozen=True, kw_only=True):
+    """One row of the ledger; `stage` is the row it is shown in."""
+
+    workflow: str
+    position: int
+    name: str
+    stage: str
+    state: StepState
+    job: str | None = None
+    started_at: float | None = None
+    ended_at: float | None = None
+    reason: str = ""
+    hint: str = ""
+
+
+class Output(msgspec.Struct, frozen=True, kw_only=True):
+    """One output value of a workspace, as `output -json` has it."""
+
+    value: Any
+    sensitive: bool = False
+
+
+class Host(msgspec.Struct, frozen=True, kw_only=True):
+    """A host as ansible would dial it; `connection` is ansible's plugin name, without collection prefix."""
+
+    name: str
+    address: str
+    port: int = 22
+    user: str | None = None
+    connection: str = "ssh"
+    proxy: str | None = None  # the ProxyJump/ProxyCommand option as given, when there is one
+    identity_file: str | None = None
+    declared_keys: tuple[str, ...] = ()  # exocomp_host_keys: "type base64" lines
+
+    @property
+    def over_ssh(self) -> bool:
+        return self.connection in ("ssh", "smart", "paramiko", "paramiko_ssh")
+
+
+class Generation(msgspec.Struct, frozen=True, kw_only=True):
+    """One content of a standing inventory; `path` is an immutable 0600 file, `digest` its sha256 in hex."""
+
+    inventory: str
+    number: int
+    path: str
+    digest: str
+    hosts: tuple[Host, ...]
+    created_at: float
+    workflow: str | None = None
+
+
+class Pin(msgspec.Struct, frozen=True, kw_only=True):
+    """A recorded host key; `name` is the known_hosts name (bare for 22, `[host]:port` otherwise)."""
+
+    name: str
+    key_type: str
+    key: str  # base64 blob
+    trust: Trust
+    pinned_at: float
+    fingerprint: str  # "SHA256:…", as ssh-keygen -l prints it
+    workflow: str | None = None
+
+
+class Exit(msgspec.Struct, frozen=True, kw_only=True):
+    """What exit.json says; a negative code is a signal, `command` the last command that ran."""
+
+    code: int
+    command: str
+    cancelled: bool = False
+    timed_out: bool = False
+    ended_at: float = 0.0
+
+
+class Verdict(msgspec.Struct, frozen=True, kw_only=True):
+    """A driver's judgement of an ended attempt: `reason` is one sentence, `hint` the next step for a person."""
+
+    ok: bool
+    reason: str = ""
+    hint: str = ""

@@ -1,0 +1,111 @@
+"""Commands (imperative) and their replies."""
+
+from __future__ import annotations
+
+import msgspec
+
+from exocomp.model import RunOptions, Workspace
+
+
+class AddWorkspace(msgspec.Struct, frozen=True, kw_only=True, tag="add_workspace"):
+    """`adopt_state` copies a state file that lies in the module directory into exocomp's care."""
+
+    workspace: Workspace
+    adopt_state: bool = False
+
+
+class RemoveWorkspace(msgspec.Struct, frozen=True, kw_only=True, tag="remove_workspace"):
+    """Refused while the state still holds resources, unless `force`."""
+
+    name: str
+    force: bool = False
+
+
+class StartWorkflow(msgspec.Struct, frozen=True, kw_only=True, tag="start_workflow"):
+    """`kind` is a chain: provision, handoff, plan, apply or destroy."""
+
+    kind: str
+    workspace: str
+    playbook: str | None = None
+    options: RunOptions = RunOptions()
+
+
+class CancelWorkflow(msgspec.Struct, frozen=True, kw_only=True, tag="cancel_workflow"):
+    id: str
+
+
+class RetryWorkflow(msgspec.Struct, frozen=True, kw_only=True, tag="retry_workflow"):
+    """Runs again from `from_step`, or from the first step that did not succeed."""
+
+    id: str
+    from_step: str | None = None
+
+
+class ScannedKey(msgspec.Struct, frozen=True, kw_only=True):
+    """`key` is the base64 blob, `fingerprint` as ssh-keygen -l prints it."""
+
+    key_type: str
+    key: str
+    fingerprint: str
+
+
+class ScanHost(msgspec.Struct, frozen=True, kw_only=True, tag="scan_host"):
+    """`host` is a host of a standing inventory or an address; `port` overrides what the inventory says."""
+
+    host: str
+    port: int | None = None
+
+
+class PinHost(msgspec.Struct, frozen=True, kw_only=True, tag="pin_host"):
+    """Pin exactly `keys` under `name`; `rotate` replaces what is recorded, else only a first pin is made."""
+
+    name: str
+    keys: tuple[ScannedKey, ...]
+    rotate: bool = False
+
+
+class ForgetHost(msgspec.Struct, frozen=True, kw_only=True, tag="forget_host"):
+    name: str
+
+
+class ShowFleetKey(msgspec.Struct, frozen=True, kw_only=True, tag="show_fleet_key"):
+    pass
+
+
+class Started(msgspec.Struct, frozen=True, kw_only=True, tag="started"):
+    workflow: str
+
+
+class Done(msgspec.Struct, frozen=True, kw_only=True, tag="done"):
+    message: str = ""
+
+
+class Scanned(msgspec.Struct, frozen=True, kw_only=True, tag="scanned"):
+    """`verdict` is new, known, changed or partial (some types known, others new); `name` the known_hosts name."""
+
+    name: str
+    address: str
+    port: int
+    verdict: str
+    offered: tuple[ScannedKey, ...]
+    recorded: tuple[ScannedKey, ...]
+
+
+class FleetKeyShown(msgspec.Struct, frozen=True, kw_only=True, tag="fleet_key_shown"):
+    """`public_key` is one authorized_keys line."""
+
+    public_key: str
+
+
+AnyCommand = (
+    AddWorkspace
+    | RemoveWorkspace
+    | StartWorkflow
+    | CancelWorkflow
+    | RetryWorkflow
+    | ScanHost
+    | PinHost
+    | ForgetHost
+    | ShowFleetKey
+)
+AnyReply = Started | Done | Scanned | FleetKeyShown

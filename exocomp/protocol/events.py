@@ -1,0 +1,163 @@
+"""Events (past tense): what happened, written in the transaction that made it so; never secrets or tool output."""
+
+from __future__ import annotations
+
+import msgspec
+
+from exocomp.model import RunState, StepState, Trust
+
+
+class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Base of all events; `workflow` and `workspace` are what a subscriber filters by."""
+
+    workflow: str | None = None
+    workspace: str | None = None
+
+
+class DaemonStarted(Event, frozen=True, kw_only=True, tag="daemon_started"):
+    version: str
+    adopted: int = 0
+    lost: int = 0
+
+
+class DaemonStopped(Event, frozen=True, kw_only=True, tag="daemon_stopped"):
+    running: int = 0  # attempts whose shims live on
+
+
+class WorkspaceAdded(Event, frozen=True, kw_only=True, tag="workspace_added"):
+    directory: str
+
+
+class WorkspaceRemoved(Event, frozen=True, kw_only=True, tag="workspace_removed"):
+    pass
+
+
+class WorkflowStarted(Event, frozen=True, kw_only=True, tag="workflow_started"):
+    kind: str
+    steps: tuple[str, ...]
+    playbook: str | None = None
+
+
+class WorkflowEnded(Event, frozen=True, kw_only=True, tag="workflow_ended"):
+    state: RunState
+    reason: str = ""
+    hint: str = ""
+
+
+class WorkflowRetried(Event, frozen=True, kw_only=True, tag="workflow_retried"):
+    from_step: str
+
+
+class CancelRequested(Event, frozen=True, kw_only=True, tag="cancel_requested"):
+    pass
+
+
+class StepMoved(Event, frozen=True, kw_only=True, tag="step_moved"):
+    step: str
+    stage: str
+    old: StepState
+    new: StepState
+    job: str | None = None
+    attempt: int | None = None
+    reason: str = ""
+    hint: str = ""
+
+
+class StepQueued(Event, frozen=True, kw_only=True, tag="step_queued"):
+    """A ready step waits for another job with the same concurrency key."""
+
+    step: str
+    behind: str
+
+
+class AttemptAdopted(Event, frozen=True, kw_only=True, tag="attempt_adopted"):
+    step: str
+    job: str
+    attempt: int
+
+
+class AttemptLost(Event, frozen=True, kw_only=True, tag="attempt_lost"):
+    step: str
+    job: str
+    attempt: int
+    reason: str = ""
+
+
+class HostAnswered(Event, frozen=True, kw_only=True, tag="host_answered"):
+    host: str
+    address: str
+    port: int
+    after_s: float
+    banner: str = ""
+
+
+class HostPinned(Event, frozen=True, kw_only=True, tag="host_pinned"):
+    name: str
+    key_type: str
+    fingerprint: str
+    trust: Trust
+    host: str | None = None
+
+
+class HostKeyRefused(Event, frozen=True, kw_only=True, tag="host_key_refused"):
+    host: str
+    name: str
+    recorded: tuple[str, ...]  # "type SHA256:…"
+    offered: tuple[str, ...]
+
+
+class PinForgotten(Event, frozen=True, kw_only=True, tag="pin_forgotten"):
+    name: str
+
+
+class OutputsCaptured(Event, frozen=True, kw_only=True, tag="outputs_captured"):
+    """`message` is the sentence of the mission: captured N output(s) to inventory … naming M host(s)."""
+
+    inventory: str
+    generation: int
+    path: str
+    outputs: int
+    hosts: int
+    message: str
+    changed: bool = True
+
+
+class HostJoined(Event, frozen=True, kw_only=True, tag="host_joined"):
+    inventory: str
+    host: str
+
+
+class HostLeft(Event, frozen=True, kw_only=True, tag="host_left"):
+    inventory: str
+    host: str
+
+
+AnyEvent = (
+    DaemonStarted
+    | DaemonStopped
+    | WorkspaceAdded
+    | WorkspaceRemoved
+    | WorkflowStarted
+    | WorkflowEnded
+    | WorkflowRetried
+    | CancelRequested
+    | StepMoved
+    | StepQueued
+    | AttemptAdopted
+    | AttemptLost
+    | HostAnswered
+    | HostPinned
+    | HostKeyRefused
+    | PinForgotten
+    | OutputsCaptured
+    | HostJoined
+    | HostLeft
+)
+
+
+class Recorded(msgspec.Struct, frozen=True, kw_only=True):
+    """An event with its place in the one global sequence; `at` is Unix seconds."""
+
+    seq: int
+    at: float
+    event: AnyEvent

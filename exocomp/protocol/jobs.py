@@ -1,0 +1,111 @@
+"""Jobs (verb + tool): immutable specs of one unit of execution, and what the shim is told to run."""
+
+from __future__ import annotations
+
+import enum
+from typing import Any
+
+import msgspec
+
+from exocomp.model import Generation, Host, Workspace
+
+
+class Verb(enum.StrEnum):
+    PLAN = "plan"
+    APPLY = "apply"
+    DESTROY = "destroy"
+
+
+class TofuJob(msgspec.Struct, frozen=True, kw_only=True, tag="tofu"):
+    """One plan, apply or destroy of a workspace."""
+
+    verb: Verb
+    workspace: Workspace
+
+
+class PlayJob(msgspec.Struct, frozen=True, kw_only=True, tag="ansible"):
+    """One play over one generation of a standing inventory.
+
+    `playbook` is an absolute path; `onboarding` grants the fleet's public key as an extra-var;
+    `facts` names the fact cache that plays of one workflow share.
+    """
+
+    playbook: str
+    generation: Generation
+    onboarding: bool = False
+    facts: str = ""
+    limit: str | None = None
+    tags: str | None = None
+    skip_tags: str | None = None
+    check: bool = False
+    diff: bool = False
+    extra_vars: dict[str, Any] | None = None
+    ssh_identities: tuple[str, ...] = ()
+
+
+class ProbeJob(msgspec.Struct, frozen=True, kw_only=True, tag="probe"):
+    """The bounded SSH wait for `hosts` (ssh hosts only)."""
+
+    hosts: tuple[Host, ...]
+    timeout_s: float
+
+
+class ScanJob(msgspec.Struct, frozen=True, kw_only=True, tag="scan"):
+    """Scan and judge the host keys of `hosts` (ssh hosts only)."""
+
+    hosts: tuple[Host, ...]
+
+
+JobSpec = TofuJob | PlayJob | ProbeJob | ScanJob
+
+
+class Job(msgspec.Struct, frozen=True, kw_only=True):
+    """A job as the ledger has it; `key` is its concurrency key, `attempt` the number of the latest try."""
+
+    id: str
+    workflow: str
+    step: str
+    spec: JobSpec
+    key: str | None
+    state: str
+    attempt: int
+    created_at: float
+    ended_at: float | None = None
+    reason: str = ""
+    hint: str = ""
+
+    @property
+    def kind(self) -> str:
+        return str(type(self.spec).__struct_config__.tag)
+
+
+class Command(msgspec.Struct, frozen=True, kw_only=True):
+    """One process of an attempt; `stdout` names a file of the attempt directory, "log" is appended to."""
+
+    name: str
+    argv: tuple[str, ...]
+    stdout: str = "log"
+    ok: tuple[int, ...] = (0,)  # exit codes after which the next command runs
+
+
+class AttemptSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """Commands run in order until one exits with a code outside its `ok`; `timeout_s` bounds them together."""
+
+    commands: tuple[Command, ...]
+    env: dict[str, str]
+    cwd: str
+    timeout_s: float | None = None
+    grace_s: float = 30.0
+
+
+class Progress(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One live line of a running job: a resource of an apply, or a task on a host.
+
+    `state` is one of started, ok, changed, skipped, failed, unreachable, warning, error, plain.
+    """
+
+    state: str
+    subject: str = ""  # resource address or host name
+    what: str = ""  # task name or action
+    detail: str = ""
+    elapsed_s: float | None = None

@@ -1,0 +1,61 @@
+"""Mail between actors inside the daemon."""
+
+from __future__ import annotations
+
+import msgspec
+
+from exocomp.model import Host, Pin
+from exocomp.protocol.jobs import Job
+from exocomp.protocol.queries import HostResult
+
+
+class RunJob(msgspec.Struct, frozen=True, kw_only=True):
+    """Run attempt `attempt` of `job`; with `adopt`, take over one that an earlier daemon started."""
+
+    job: Job
+    attempt: int
+    adopt: bool = False
+
+
+class StopJob(msgspec.Struct, frozen=True, kw_only=True):
+    """Cancel the job: SIGINT with grace, or stop probing."""
+
+    job: str
+
+
+class Captured(msgspec.Struct, frozen=True, kw_only=True):
+    """A new content for a standing inventory, its immutable file already on disk; `outputs` counts all outputs."""
+
+    inventory: str
+    path: str
+    digest: str
+    hosts: tuple[Host, ...]
+    outputs: int
+
+
+class Report(msgspec.Struct, frozen=True, kw_only=True):
+    """How an attempt ended.
+
+    `outcome` is succeeded, failed, cancelled or lost; `pins` are to be recorded with the success,
+    `refused` are (host, known_hosts name, recorded, offered) of hosts whose keys were refused.
+    """
+
+    job: str
+    attempt: int
+    outcome: str
+    reason: str = ""
+    hint: str = ""
+    exit_code: int | None = None
+    hosts: tuple[HostResult, ...] = ()
+    captured: Captured | None = None
+    pins: tuple[Pin, ...] = ()
+    refused: tuple[tuple[str, str, tuple[str, ...], tuple[str, ...]], ...] = ()
+
+
+class Answered(msgspec.Struct, frozen=True, kw_only=True):
+    """A host that the prober found answering while its job still waits for others."""
+
+    job: str
+    host: Host
+    after_s: float
+    banner: str

@@ -1,0 +1,1 @@
+"""The ledger on disk: the only room that speaks SQL."""

@@ -1,0 +1,1 @@
+"""Chains of steps; each step is one small pure file."""
