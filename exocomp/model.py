@@ -42,10 +42,10 @@ class Trust(enum.StrEnum):
 
 
 _S = StepState
-# succeeded -> blocked happens only when a person retries from an earlier step (store.reopen).
+# A step leaves `succeeded` only when a person retries from it or from an earlier one.
 MOVES: dict[StepState, frozenset[StepState]] = {
     _S.BLOCKED: frozenset({_S.READY, _S.CANCELLED}),
-    _S.READY: frozenset({_S.RUNNING, _S.WAITING, _S.FAILED, _S.CANCELLED, _S.BLOCKED}),
+    _S.READY: frozenset({_S.RUNNING, _S.WAITING, _S.SUCCEEDED, _S.FAILED, _S.CANCELLED, _S.BLOCKED}),
     _S.WAITING: frozenset({_S.READY, _S.FAILED, _S.CANCELLED}),
     _S.RUNNING: frozenset({_S.SUCCEEDED, _S.FAILED, _S.CANCELLED, _S.READY}),
     _S.SUCCEEDED: frozenset({_S.BLOCKED, _S.READY}),

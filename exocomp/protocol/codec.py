@@ -115,7 +115,7 @@ def decode_from_client(text: str) -> FromClient:
         raise WrongUsage(f"message not understood: {error}", hint="see `exocomp protocol schema`") from None
 
 
-def decode_from_daemon(text: str) -> FromDaemon:
+def decode_from_daemon(text: str | bytes) -> FromDaemon:
     return _from_daemon.decode(text)
 
 

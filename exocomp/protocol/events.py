@@ -16,8 +16,7 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 class DaemonStarted(Event, frozen=True, kw_only=True, tag="daemon_started"):
     version: str
-    adopted: int = 0
-    lost: int = 0
+    running: int = 0  # jobs that an earlier daemon left running
 
 
 class DaemonStopped(Event, frozen=True, kw_only=True, tag="daemon_stopped"):

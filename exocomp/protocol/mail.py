@@ -59,3 +59,13 @@ class Answered(msgspec.Struct, frozen=True, kw_only=True):
     host: Host
     after_s: float
     banner: str
+
+
+class RunnerRestarted(msgspec.Struct, frozen=True, kw_only=True):
+    """The actor that runs jobs of these kinds started anew: what it was running has to be taken up again."""
+
+    kinds: tuple[str, ...]
+
+
+class Drain(msgspec.Struct, frozen=True, kw_only=True):
+    """Release nothing more; answered with the number of attempts that are still running."""

@@ -1,0 +1,187 @@
+"""The gateway: the websocket protocol over a Unix socket that only its owner can open."""
+
+from __future__ import annotations
+
+import os
+import socket
+import struct
+from exocomp import __version__
+from pathlib import Path
+
+import structlog
+import trio
+from trio_websocket import ConnectionClosed, WebSocketConnection, wrap_server_stream
+
+from exocomp.actors.base import Mailbox
+from exocomp.actors.intake import Intake
+from exocomp.actors.tail import Tail
+from exocomp.config import Layout
+from exocomp.errors import ExocompError, WrongUsage
+from exocomp.protocol import codec
+from exocomp.protocol.commands import AnyCommand, AnyReply, ScanHost
+from exocomp.protocol.events import Recorded
+from exocomp.store import events, jobs, workflows
+from exocomp.store.answer import answer
+from exocomp.store.store import Store
+
+log = structlog.get_logger()
+
+LONGEST_PATH = 107  # sun_path of unix(7), less the final NUL
+HELLO_S = 10.0
+
+
+class Gateway:
+    """Serves every client with a task of its own; a slow one waits on its own socket only."""
+
+    def __init__(
+        self,
+        path: Path,
+        store: Store,
+        layout: Layout,
+        tail: Tail,
+        intake: Intake,
+        *,
+        sequencer: Mailbox[object],
+        keyscanner: Mailbox[object],
+    ) -> None:
+        self._path = path
+        self._store = store
+        self._layout = layout
+        self._tail = tail
+        self._intake = intake
+        self._sequencer = sequencer
+        self._keyscanner = keyscanner
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        listener = await listen(self._path)
+        try:
+            async with trio.open_nursery() as nursery:
+                await nursery.start(trio.serve_listeners, self._serve, [listener])
+                task_status.started()
+        finally:
+            self._path.unlink(missing_ok=True)
+
+    async def _serve(self, stream: trio.SocketStream) -> None:
+        uid = peer_uid(stream)
+        if uid not in (os.getuid(), 0):
+            log.warning("client refused", uid=uid)
+            await stream.aclose()
+            return
+        try:
+            async with trio.open_nursery() as nursery:
+                request = await wrap_server_stream(nursery, stream)
+                websocket = await request.accept()
+                await Session(self, websocket, nursery).run()
+                nursery.cancel_scope.cancel()
+        except* (ConnectionClosed, trio.BrokenResourceError, trio.ClosedResourceError):
+            log.debug("client gone")
+
+    async def carry_out(self, command: AnyCommand) -> AnyReply:
+        """Check a command at the door, then hand it to the actor which carries it out."""
+        ready = await self._intake.check(command)
+        if not isinstance(ready, AnyCommand):
+            return ready
+        to = self._keyscanner if isinstance(ready, ScanHost) else self._sequencer
+        reply: AnyReply = await to.ask(ready)
+        return reply
+
+
+class Session:
+    """One client: hello, then commands, queries and subscriptions by id."""
+
+    def __init__(self, gateway: Gateway, websocket: WebSocketConnection, nursery: trio.Nursery) -> None:
+        self._gateway = gateway
+        self._websocket = websocket
+        self._nursery = nursery
+        self._following: dict[int, trio.CancelScope] = {}
+
+    async def run(self) -> None:
+        store = self._gateway._store
+        await self._send(codec.Hello(version=__version__, since=events.newest(store)))
+        while True:
+            try:
+                frame = codec.decode_from_client(await self._websocket.get_message())
+            except WrongUsage as error:
+                await self._send(codec.refusal(0, error))
+                continue
+            match frame:
+                case codec.Hello(protocol=theirs) if theirs != codec.VERSION:
+                    hint = f"this daemon speaks protocol {codec.VERSION}; use an exocomp of the same version"
+                    await self._send(codec.refusal(0, WrongUsage(f"protocol {theirs} is not spoken here", hint=hint)))
+                    return
+                case codec.Hello():
+                    continue
+                case codec.Unfollow(id=id):
+                    if scope := self._following.pop(id, None):
+                        scope.cancel()
+                case _:
+                    self._nursery.start_soon(self._answer, frame)
+
+    async def _answer(self, frame: codec.Do | codec.Ask | codec.Follow | codec.FollowLog) -> None:
+        gateway = self._gateway
+        try:
+            match frame:
+                case codec.Do(id=id, command=command):
+                    await self._send(codec.Reply(id=id, reply=await gateway.carry_out(command)))
+                case codec.Ask(id=id, query=query):
+                    found = answer(gateway._store, gateway._layout, query)
+                    await self._send(codec.Answer(id=id, answer=found))
+                case codec.Follow() | codec.FollowLog():
+                    with trio.CancelScope() as scope:
+                        self._following[frame.id] = scope
+                        await self._follow(frame)
+                    self._following.pop(frame.id, None)
+                    await self._send(codec.Ended(id=frame.id))
+        except ExocompError as error:
+            await self._send(codec.refusal(frame.id, error))
+
+    async def _follow(self, frame: codec.Follow | codec.FollowLog) -> None:
+        gateway = self._gateway
+        id = frame.id
+        if isinstance(frame, codec.Follow):
+            workflow = workflows.find(gateway._store, frame.workflow).id if frame.workflow else None
+
+            async def send_events(page: tuple[Recorded, ...]) -> None:
+                await self._send(codec.EventsHappened(id=id, events=page))
+
+            await gateway._tail.follow(frame.since, workflow, frame.workspace, send_events)
+            return
+        if frame.stream not in ("log", "progress"):
+            raise WrongUsage(f"no stream is called {frame.stream!r}", hint="log or progress")
+        job = jobs.find(gateway._store, frame.job)
+        attempt = frame.attempt or job.attempt
+        follow = gateway._tail.follow_log if frame.stream == "log" else gateway._tail.follow_progress
+
+        async def send_text(offset: int, text: str) -> None:
+            await self._send(codec.LogChunk(id=id, offset=offset, text=text))
+
+        await follow(job, attempt, frame.offset, frame.live, send_text)
+
+    async def _send(self, frame: codec.FromDaemon) -> None:
+        await self._websocket.send_message(codec.encode(frame))
+
+
+async def listen(path: Path) -> trio.SocketListener:
+    """A listening Unix socket, 0600 in a 0700 directory; the caller holds the daemon's lock."""
+    if len(os.fsencode(path)) > LONGEST_PATH:
+        raise WrongUsage(
+            f"the socket path is longer than {LONGEST_PATH} bytes: {path}", hint="choose a shorter one with --socket"
+        )
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if path.parent.stat().st_mode & 0o077:
+        raise WrongUsage(f"the socket's directory {path.parent} is open to others", hint=f"chmod 700 {path.parent}")
+    path.unlink(missing_ok=True)
+    sock = trio.socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    mask = os.umask(0o177)
+    try:
+        await sock.bind(str(path))
+    finally:
+        os.umask(mask)
+    sock.listen(64)
+    return trio.SocketListener(sock)
+
+
+def peer_uid(stream: trio.SocketStream) -> int:
+    """SO_PEERCRED of unix(7): the uid the client had when it connected."""
+    credentials = stream.socket.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+    return int(struct.unpack("3i", credentials)[1])

@@ -1,0 +1,85 @@
+"""What is checked at the door, before anything is recorded: files that a command names, and what is answered there."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import trio
+
+from exocomp.config import Layout
+from exocomp.drivers.tofu import workspace as tofu
+from exocomp.errors import Conflict, WrongUsage
+from exocomp.model import Workspace
+from exocomp.protocol import commands as c
+from exocomp.store import workspaces
+from exocomp.store.store import Store
+
+
+class Intake:
+    """`fleet_key` returns the public line; it is made at first use."""
+
+    def __init__(self, store: Store, layout: Layout, fleet_key: Callable[[], str]) -> None:
+        self._store = store
+        self._layout = layout
+        self._fleet_key = fleet_key
+
+    async def check(self, command: c.AnyCommand) -> c.AnyCommand | c.AnyReply:
+        """The command as it may be recorded, or its answer; raises ExocompError before anything changed."""
+        match command:
+            case c.AddWorkspace():
+                return await trio.to_thread.run_sync(self._add, command)
+            case c.RemoveWorkspace():
+                return await trio.to_thread.run_sync(self._remove, command, workspaces.get(self._store, command.name))
+            case c.StartWorkflow():
+                self._start(command)
+            case c.ShowFleetKey():
+                return c.FleetKeyShown(public_key=await trio.to_thread.run_sync(self._fleet_key))
+        return command
+
+    def _add(self, command: c.AddWorkspace) -> c.AddWorkspace:
+        workspace = tofu.check(command.workspace)
+        if command.adopt_state:
+            tofu.adopt_state(workspace, self._layout)
+        elif tofu.has_own_state(workspace):
+            raise Conflict(
+                f"{workspace.directory} holds a state file with resources of its own",
+                hint="add --adopt-state to copy it into exocomp's care; without it every resource would be made twice",
+            )
+        return msgspec.structs.replace(command, workspace=workspace)
+
+    def _remove(self, command: c.RemoveWorkspace, workspace: Workspace) -> c.RemoveWorkspace:
+        count = tofu.resource_count(workspace, self._layout)
+        if count and not command.force:
+            raise Conflict(
+                f"the state of workspace {workspace.name!r} still holds {count} resource(s)",
+                hint=f"exocomp workspace destroy {workspace.name} first, or add --force to forget them",
+            )
+        return command
+
+    def _start(self, command: c.StartWorkflow) -> None:
+        for playbook in (command.playbook, command.options.onboard_playbook):
+            if playbook is not None:
+                regular_file(Path(playbook), "playbook")
+        for identity in command.options.ssh_identities:
+            regular_file(Path(identity), "--ssh-identity")
+        if not command.options.ssh_wait_s > 0:
+            raise WrongUsage(f"--ssh-wait must be above zero, not {command.options.ssh_wait_s}")
+
+
+def regular_file(path: Path, what: str) -> None:
+    """Raises WrongUsage unless `path` is absolute and names one readable regular file."""
+    if not path.is_absolute():
+        raise WrongUsage(f"{what} {path} is not an absolute path")
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        raise WrongUsage(f"{what} {path}: {error.strerror}", hint="the daemon must be able to read it") from None
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise WrongUsage(f"{what} {path} is not a regular file")
+    finally:
+        os.close(descriptor)

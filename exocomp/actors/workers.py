@@ -1,0 +1,114 @@
+"""The pool: prepares, starts or adopts an attempt, waits for its end and reports what it means."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import trio
+
+from exocomp import crash
+from exocomp.actors.base import Actor, Mailbox
+from exocomp.actors.capture import capture
+from exocomp.actors.executor import Executor
+from exocomp.actors.prepare import prepare
+from exocomp.config import Layout, Settings
+from exocomp.drivers.ansible import outcome as ansible
+from exocomp.drivers.tofu import outcome as tofu
+from exocomp.errors import ExocompError
+from exocomp.model import Exit
+from exocomp.protocol.jobs import Job, PlayJob, TofuJob
+from exocomp.protocol.mail import Report, RunJob, StopJob
+from exocomp.ssh.fleet_key import FleetKey
+from exocomp.store.store import Store
+
+
+class Workers(Actor[RunJob | StopJob]):
+    """Always drains: each job is a task of its own. Cancelling the pool leaves the shims alive."""
+
+    def __init__(
+        self,
+        store: Store,
+        layout: Layout,
+        settings: Settings,
+        executor: Executor,
+        *,
+        mailbox: Mailbox[Any],
+        boss: Mailbox[Any],
+        fleet_key: Callable[[], FleetKey],
+    ) -> None:
+        super().__init__(mailbox=mailbox)
+        self._store = store
+        self._layout = layout
+        self._settings = settings
+        self._executor = executor
+        self._boss = boss
+        self._fleet_key = fleet_key
+        self._stopping: set[str] = set()
+        self._directories: dict[str, Path] = {}
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        async with trio.open_nursery() as self._nursery:
+            await super().run(task_status=task_status)
+
+    async def handle(self, message: RunJob | StopJob) -> None:
+        match message:
+            case RunJob(job=job, attempt=attempt):
+                self._nursery.start_soon(self._run, job, attempt)
+            case StopJob(job=id):
+                self._stopping.add(id)
+                if (directory := self._directories.get(id)) is not None:
+                    await self._executor.cancel(directory)
+
+    async def _run(self, job: Job, attempt: int) -> None:
+        directory = self._layout.attempt(job.id, attempt)
+        try:
+            report = await self._attempt(job, attempt, directory)
+        except ExocompError as error:
+            report = Report(job=job.id, attempt=attempt, outcome="failed", reason=error.what, hint=error.hint)
+        await self._boss.ask(report)
+        self._stopping.discard(job.id)
+        self._directories.pop(job.id, None)
+        if isinstance(job.spec, TofuJob):
+            tofu.tidy(directory)  # only now: until the report is on disk, the outputs may be needed again
+
+    async def _attempt(self, job: Job, attempt: int, directory: Path) -> Report:
+        if not self._executor.was_started(directory):
+            shutil.rmtree(directory, ignore_errors=True)  # half prepared by a daemon that died
+            spec = await prepare(job, directory, self._store, self._layout, self._settings, self._fleet_key)
+            if job.id in self._stopping:
+                return Report(job=job.id, attempt=attempt, outcome="cancelled", reason="cancelled before it started")
+            crash.point(f"prepared.{job.step}")
+            await self._executor.start(directory, spec)
+            crash.point(f"started.{job.step}")
+        self._directories[job.id] = directory
+        if job.id in self._stopping:
+            await self._executor.cancel(directory)
+        exit = await self._executor.wait(directory)
+        crash.point(f"exited.{job.step}")
+        if exit is None:
+            await self._executor.sweep(directory)
+            reason = "the attempt ended without a result (machine restarted, or its supervisor was killed)"
+            return Report(job=job.id, attempt=attempt, outcome="lost", reason=reason)
+        return await self._judge(job, attempt, directory, exit)
+
+    async def _judge(self, job: Job, attempt: int, directory: Path, exit: Exit) -> Report:
+        report = Report(job=job.id, attempt=attempt, outcome="succeeded", exit_code=exit.code)
+        match job.spec:
+            case TofuJob() as spec:
+                verdict = tofu.judge(spec, exit, directory)
+                if verdict.ok and (directory / "outputs.json").exists():
+                    captured = await capture(spec.workspace, directory, self._layout)
+                    return msgspec.structs.replace(report, captured=captured)
+            case PlayJob() as spec:
+                verdict, hosts = ansible.judge(spec, exit, directory)
+                report = msgspec.structs.replace(report, hosts=hosts)
+            case _:
+                raise TypeError(f"{job.kind} jobs are not run by the pool")
+        if verdict.ok:
+            return report
+        outcome = "cancelled" if exit.cancelled else "failed"
+        return msgspec.structs.replace(report, outcome=outcome, reason=verdict.reason, hint=verdict.hint)

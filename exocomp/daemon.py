@@ -1,0 +1,187 @@
+"""The daemon: takes the data dir, builds store and actors, and hands them to the supervisor."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import signal
+import sys
+from exocomp import __version__
+from pathlib import Path
+from typing import Any
+
+import structlog
+import trio
+
+from exocomp import runbooks
+from exocomp.actors.base import Mailbox
+from exocomp.actors.executor import LocalExecutor
+from exocomp.actors.gateway import Gateway
+from exocomp.actors.intake import Intake
+from exocomp.actors.keyscanner import Keyscanner
+from exocomp.actors.prober import Prober
+from exocomp.actors.sequencer import Sequencer
+from exocomp.actors.tail import Tail
+from exocomp.actors.workers import Workers
+from exocomp.config import Layout, Settings
+from exocomp.errors import Conflict, WrongUsage
+from exocomp.inventory.generations import standing_path
+from exocomp.protocol.events import DaemonStarted, DaemonStopped
+from exocomp.protocol.mail import Drain, RunnerRestarted
+from exocomp.ssh.fleet_key import FleetKey
+from exocomp.store import events, pins, steps
+from exocomp.store.store import Store, open_writer
+from exocomp.supervisor import Child, Escalated, Supervisor
+
+log = structlog.get_logger()
+
+# ssh's control sockets lie in the attempt's directory: <root>/jobs/job_<14>/<n>/cp/<10>.<17> must fit in sun_path.
+LONGEST_ROOT = 45
+
+
+def serve(settings: Settings) -> int:
+    """Run until SIGTERM or SIGINT; returns the exit code. Raises ExocompError when it may not start."""
+    _log_to_stderr()
+    layout = Layout(Path(settings.data_dir))
+    lock = take(layout)
+    try:
+        store = open_writer(layout.store)
+        try:
+            return trio.run(_serve, settings, layout, store)
+        finally:
+            store.close()
+    finally:
+        os.close(lock)
+
+
+def take(layout: Layout) -> int:
+    """Lock the data dir for this process and return the descriptor; raises Conflict when another daemon has it."""
+    root = layout.root
+    if len(os.fsencode(root)) > LONGEST_ROOT:
+        raise WrongUsage(
+            f"the data dir's path is longer than {LONGEST_ROOT} bytes: {root}",
+            hint="ssh's control sockets would not fit; choose a shorter --data-dir",
+        )
+    root.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if root.stat().st_mode & 0o077:
+        raise WrongUsage(f"the data dir {root} is open to others", hint=f"chmod 700 {root}")
+    lock = os.open(layout.daemon_lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        pid = os.read(lock, 32).decode().strip() or "?"
+        os.close(lock)
+        raise Conflict(
+            f"another daemon (pid {pid}) serves the data dir {root}", hint="stop it first, or choose another --data-dir"
+        ) from None
+    os.truncate(lock, 0)
+    os.write(lock, f"{os.getpid()}\n".encode())
+    return lock
+
+
+async def _serve(settings: Settings, layout: Layout, store: Store) -> int:
+    tail = Tail(store, layout)
+    store.rang = tail.ring
+    sequencer_box: Mailbox[Any] = Mailbox()
+    workers_box: Mailbox[Any] = Mailbox()
+    prober_box: Mailbox[Any] = Mailbox()
+    keyscanner_box: Mailbox[Any] = Mailbox()
+    runners = {"tofu": workers_box, "ansible": workers_box, "probe": prober_box, "scan": keyscanner_box}
+    executor = LocalExecutor()
+
+    def fleet_key() -> FleetKey:
+        return FleetKey.load_or_create(layout.keys)
+
+    async def run_workers(**started: Any) -> None:
+        workers = Workers(
+            store, layout, settings, executor, mailbox=workers_box, boss=sequencer_box, fleet_key=fleet_key
+        )
+        await workers.run(**started)
+
+    async def run_prober(**started: Any) -> None:
+        await Prober(mailbox=prober_box, boss=sequencer_box).run(**started)
+
+    async def run_keyscanner(**started: Any) -> None:
+        recorded = lambda name: pins.of(store, name)  # noqa: E731
+        await Keyscanner(mailbox=keyscanner_box, boss=sequencer_box, recorded=recorded).run(**started)
+
+    async def run_sequencer(**started: Any) -> None:
+        sequencer = Sequencer(
+            store,
+            mailbox=sequencer_box,
+            runners=runners,
+            slots=settings.workers,
+            onboarding_playbook=str(runbooks.path("onboard.yml")),
+            standing=lambda name: standing_path(layout, name),
+        )
+        await sequencer.run(**started)
+
+    gateway = Gateway(
+        Path(settings.socket),
+        store,
+        layout,
+        tail,
+        Intake(store, layout, lambda: fleet_key().public_line),
+        sequencer=sequencer_box,
+        keyscanner=keyscanner_box,
+    )
+
+    def again(*kinds: str) -> Any:
+        async def tell() -> None:
+            await sequencer_box.tell(RunnerRestarted(kinds=kinds))
+
+        return tell
+
+    supervisor = Supervisor(
+        (
+            Child(name="workers", run=run_workers, policy="restart", restarted=again("tofu", "ansible")),
+            Child(name="prober", run=run_prober, policy="restart", restarted=again("probe")),
+            Child(name="keyscanner", run=run_keyscanner, policy="restart", restarted=again("scan")),
+            Child(name="sequencer", run=run_sequencer, policy="escalate"),
+            Child(name="gateway", run=gateway.run, policy="restart"),
+        )
+    )
+    events.note(store, "daemon_started", DaemonStarted(version=__version__, running=len(steps.running_jobs(store))))
+    try:
+        async with trio.open_nursery() as nursery:
+            await nursery.start(supervisor.run)
+            log.info("serving", socket=settings.socket, data_dir=str(layout.root), pid=os.getpid())
+            nursery.start_soon(_until_signal, supervisor, sequencer_box)
+    except* Escalated as group:
+        for error in group.exceptions:
+            log.error("escalated", error=str(error))
+        return 1
+    events.note(store, "daemon_stopped", DaemonStopped(running=len(steps.running_jobs(store))))
+    return 0
+
+
+async def _until_signal(supervisor: Supervisor, sequencer: Mailbox[Any]) -> None:
+    """First SIGTERM or SIGINT: release nothing more, let shims live, stop in order. Second: stop at once."""
+    with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as received:
+        async for number in received:
+            log.info("stopping", signal=signal.Signals(number).name)
+            break
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(_stop, supervisor, sequencer, nursery.cancel_scope)
+            async for number in received:
+                log.warning("stopping at once", signal=signal.Signals(number).name)
+                os._exit(1)
+
+
+async def _stop(supervisor: Supervisor, sequencer: Mailbox[Any], scope: trio.CancelScope) -> None:
+    running = await sequencer.ask(Drain())
+    log.info("drained", running=running)
+    supervisor.stop()
+    scope.cancel()
+
+
+def _log_to_stderr() -> None:
+    structlog.configure(
+        processors=[
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso"),
+            structlog.processors.format_exc_info,
+            structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty()),
+        ],
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+    )

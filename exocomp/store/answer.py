@@ -1,0 +1,119 @@
+"""Answers every query from the ledger: in the daemon, or read-only from outside it."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+from exocomp.config import Layout
+from exocomp.errors import NotFound
+from exocomp.model import Pin, Workflow, Workspace
+from exocomp.protocol import queries as q
+from exocomp.store import events, inventories, jobs, pins, steps, workflows, workspaces
+from exocomp.store.store import Store, open_reader
+
+
+def ask(data_dir: Path, query: q.AnyQuery) -> q.AnyAnswer:
+    """Answer from the store in `data_dir`, with or without a daemon; raises NotFound when there is none."""
+    store = open_reader(Layout(data_dir).store)
+    try:
+        return answer(store, Layout(data_dir), query)
+    finally:
+        store.close()
+
+
+def answer(store: Store, layout: Layout, query: q.AnyQuery) -> q.AnyAnswer:
+    """One query's answer; raises NotFound or Conflict as the lookup does."""
+    match query:
+        case q.ListWorkspaces():
+            return q.Workspaces(workspaces=tuple(_workspace(store, space) for space in workspaces.every(store)))
+        case q.ShowWorkspace(name=name):
+            return _workspace(store, workspaces.get(store, name))
+        case q.ListWorkflows(kinds=kinds, workspace=workspace, limit=limit):
+            found = workflows.every(store, kinds, workspace, limit)
+            return q.Workflows(workflows=tuple(_workflow(store, workflow) for workflow in found))
+        case q.ShowWorkflow(id=id, kinds=kinds):
+            return _workflow(store, workflows.find(store, id, kinds))
+        case q.ListJobs(workflow=workflow, limit=limit):
+            of = workflows.find(store, workflow).id if workflow else None
+            return q.Jobs(jobs=jobs.every(store, of, limit))
+        case q.ShowJob(id=id):
+            job = jobs.find(store, id)
+            return q.JobView(
+                job=job,
+                attempts=jobs.attempts(store, job.id),
+                hosts=jobs.hosts(store, job.id),
+                directory=str(layout.attempt(job.id, job.attempt)),
+            )
+        case q.ListInventories():
+            return q.Inventories(inventories=tuple(_inventory(store, name) for name, _ in inventories.names(store)))
+        case q.ShowInventory(name=name, generation=generation):
+            return _inventory(store, name, generation)
+        case q.ListPins(host=host):
+            return q.Pins(pins=pins.every(store) if host is None else _pins_of(store, host))
+        case q.ListEvents():
+            since = query.since if query.since_at is None else events.last_before(store, query.since_at)
+            found_events = events.after(
+                store, since, workflow=query.workflow, workspace=query.workspace, limit=query.limit
+            )
+            return q.Events(events=found_events)
+
+
+def _workspace(store: Store, space: Workspace) -> q.WorkspaceView:
+    current = inventories.find(store, f"tf:{space.name}")
+    return q.WorkspaceView(
+        workspace=space,
+        hosts=len(current.hosts) if current else None,
+        generation=current.number if current else None,
+        last_apply=workflows.last_apply(store, space.name),
+    )
+
+
+def _workflow(store: Store, workflow: Workflow) -> q.WorkflowView:
+    views = tuple(
+        q.StepView(
+            step=step,
+            attempts=jobs.tries(store, workflow.id, step.name),
+            hosts=jobs.hosts(store, step.job) if step.job else (),
+        )
+        for step in steps.of(store, workflow.id)
+    )
+    return q.WorkflowView(workflow=workflow, steps=views, generation=workflows.generation_of(store, workflow.id))
+
+
+def _inventory(store: Store, name: str, generation: int | None = None) -> q.InventoryView:
+    standing = inventories.standing(store, name)
+    current = inventories.get(store, name)
+    shown = current if generation is None else inventories.get(store, name, generation)
+    return q.InventoryView(
+        name=name,
+        file=standing,
+        current=shown,
+        generations=inventories.numbers(store, name),
+        sound=_digest(Path(standing)) == current.digest,
+    )
+
+
+def _digest(file: Path) -> str | None:
+    try:
+        return hashlib.sha256(file.read_bytes()).hexdigest()
+    except OSError:
+        return None
+
+
+def _pins_of(store: Store, host: str) -> tuple[Pin, ...]:
+    """By known_hosts name, by address on any port, or by the name of a host in a standing inventory."""
+    wanted = host.lower()
+    addresses = {wanted}
+    for name, _ in inventories.names(store):
+        for each in inventories.get(store, name).hosts:
+            if each.name == host:
+                addresses.add(each.address.lower())
+    found = tuple(
+        pin
+        for pin in pins.every(store)
+        if pin.name in addresses or pin.name.rpartition("]:")[0].lstrip("[") in addresses
+    )
+    if not found:
+        raise NotFound(f"no host key is recorded for {host!r}", hint="see `exocomp host known-hosts list`")
+    return found

@@ -1,0 +1,89 @@
+"""The supervisor: starts children in order, restarts or escalates, stops them in reverse."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Literal
+
+import msgspec
+import structlog
+import trio
+
+log = structlog.get_logger()
+
+BURST = 5
+WINDOW_S = 60.0
+FIRST_PAUSE_S = 0.1
+LONGEST_PAUSE_S = 5.0
+
+
+class Escalated(Exception):
+    """A child died that must not, or died too often: the process ends and starts again from the ledger."""
+
+
+class Child(msgspec.Struct, frozen=True, kw_only=True):
+    """`run` is a trio `start` target; `restarted` is awaited after each restart, before the child is used again."""
+
+    name: str
+    run: Callable[..., Awaitable[Any]]
+    policy: Literal["restart", "escalate"]
+    restarted: Callable[[], Awaitable[None]] | None = None
+
+
+class Supervisor:
+    """Children run until `stop` is called; an escalation raises Escalated out of `run`."""
+
+    def __init__(self, children: Sequence[Child]) -> None:
+        self._children = children
+        self._stopping = trio.Event()
+
+    def stop(self) -> None:
+        self._stopping.set()
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        async with trio.open_nursery() as nursery:
+            scopes: list[tuple[trio.CancelScope, trio.Event]] = []
+            for child in self._children:
+                scopes.append(await nursery.start(self._keep, child))
+            task_status.started()
+            await self._stopping.wait()
+            for scope, gone in reversed(scopes):
+                scope.cancel()
+                await gone.wait()
+
+    async def _keep(
+        self,
+        child: Child,
+        *,
+        task_status: trio.TaskStatus[tuple[trio.CancelScope, trio.Event]] = trio.TASK_STATUS_IGNORED,
+    ) -> None:
+        gone = trio.Event()
+        deaths: deque[float] = deque(maxlen=BURST)
+        known = False
+        try:
+            with trio.CancelScope() as scope:
+                while True:
+                    try:
+                        async with trio.open_nursery() as nursery:
+                            await nursery.start(child.run)
+                            if not known:
+                                task_status.started((scope, gone))
+                                known = True
+                            elif child.restarted is not None:
+                                await child.restarted()
+                        raise Escalated(f"{child.name} ended although nobody stopped it")
+                    except Exception as error:
+                        await self._consider(child, deaths, error)
+        finally:
+            gone.set()
+
+    async def _consider(self, child: Child, deaths: deque[float], error: Exception) -> None:
+        """Sleep before the next try, or raise Escalated."""
+        log.error("child died", child=child.name, exc_info=error)
+        now = trio.current_time()
+        deaths.append(now)
+        too_often = len(deaths) == BURST and now - deaths[0] < WINDOW_S
+        if child.policy == "escalate" or too_often:
+            raise Escalated(f"{child.name} died: {error!r}") from error
+        await trio.sleep(min(FIRST_PAUSE_S * 2 ** (len(deaths) - 1), LONGEST_PAUSE_S))

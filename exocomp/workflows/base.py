@@ -1,0 +1,105 @@
+"""What a step is: pure; facts in, job out; report in, verdict out."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from exocomp.errors import NotFound
+from exocomp.model import Generation, Workflow, Workspace
+from exocomp.protocol.jobs import JobSpec
+from exocomp.protocol.mail import Report
+
+
+class Run(msgspec.Struct, frozen=True, kw_only=True):
+    """The facts that a step may look at."""
+
+    workflow: Workflow
+    workspace: Workspace
+    generation: Generation | None = None
+    onboarding_playbook: str = ""  # the seeded runbook
+
+    @property
+    def inventory(self) -> str:
+        return f"tf:{self.workspace.name}"
+
+    def hosts_of(self) -> Generation:
+        """The generation that the run works on; raises NotFound when there is none or it names no host."""
+        if self.generation is None:
+            raise NotFound(
+                f"inventory {self.inventory} was never materialized",
+                hint=f"apply the workspace first: exocomp workspace apply {self.workspace.name}",
+            )
+        if not self.generation.hosts:
+            raise NotFound(
+                f"inventory {self.inventory} names no hosts, so nothing is run",
+                hint="declare an `ansible_inventory` output in the module",
+            )
+        return self.generation
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
+    """`attempts` bounds how often a lost job is run again."""
+
+    attempts: int = 3
+
+
+class Nothing(msgspec.Struct, frozen=True, kw_only=True):
+    """An order for nothing: the step succeeds at once, for this reason."""
+
+    reason: str
+
+
+class Done(msgspec.Struct, frozen=True, kw_only=True):
+    """The step succeeded."""
+
+
+class Again(msgspec.Struct, frozen=True, kw_only=True):
+    """The attempt was lost: run the job again."""
+
+    reason: str
+
+
+class Fail(msgspec.Struct, frozen=True, kw_only=True):
+    """The step failed, and with it the workflow."""
+
+    reason: str
+    hint: str = ""
+
+
+Verdict = Done | Again | Fail
+
+
+class Step(msgspec.Struct, frozen=True, kw_only=True):
+    """One row of a chain; `stage` is the row it is shown in.
+
+    `interrupted` says what a lost attempt means: run the job again as it was, or look at the world anew first.
+    """
+
+    name: str
+    stage: str
+    limits: Limits = Limits()
+    interrupted: Literal["rerun", "reconcile"] = "rerun"
+
+    def key(self, run: Run) -> str | None:
+        """The concurrency key its job holds while it runs."""
+        return None
+
+    def order(self, run: Run) -> JobSpec | Nothing:
+        """The job to run; raises ExocompError to refuse the step before anything runs."""
+        raise NotImplementedError
+
+    def settle(self, run: Run, report: Report) -> Verdict:
+        """What the end of an attempt means."""
+        match report.outcome:
+            case "succeeded":
+                return Done()
+            case "lost" if report.attempt < self.limits.attempts:
+                return Again(reason=report.reason)
+            case "lost":
+                return Fail(
+                    reason=f"lost {report.attempt} times: {report.reason}",
+                    hint="look for what kills processes on this machine (memory?) before you retry",
+                )
+        return Fail(reason=report.reason, hint=report.hint)
