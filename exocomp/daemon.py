@@ -6,14 +6,14 @@ import fcntl
 import os
 import signal
 import sys
-from exocomp import __version__
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import structlog
 import trio
 
-from exocomp import runbooks
+from exocomp import __version__, runbooks
 from exocomp.actors.base import Mailbox
 from exocomp.actors.executor import LocalExecutor
 from exocomp.actors.gateway import Gateway
@@ -29,7 +29,7 @@ from exocomp.inventory.generations import standing_path
 from exocomp.protocol.events import DaemonStarted, DaemonStopped
 from exocomp.protocol.mail import Drain, RunnerRestarted
 from exocomp.ssh.fleet_key import FleetKey
-from exocomp.store import events, pins, steps
+from exocomp.store import events, inventories, pins, steps
 from exocomp.store.store import Store, open_writer
 from exocomp.supervisor import Child, Escalated, Supervisor
 
@@ -72,7 +72,8 @@ def take(layout: Layout) -> int:
         pid = os.read(lock, 32).decode().strip() or "?"
         os.close(lock)
         raise Conflict(
-            f"another daemon (pid {pid}) serves the data dir {root}", hint="stop it first, or choose another --data-dir"
+            f"another daemon (pid {pid}) serves the data dir {root}",
+            hint="stop it first, or choose another --data-dir",
         ) from None
     os.truncate(lock, 0)
     os.write(lock, f"{os.getpid()}\n".encode())
@@ -102,8 +103,13 @@ async def _serve(settings: Settings, layout: Layout, store: Store) -> int:
         await Prober(mailbox=prober_box, boss=sequencer_box).run(**started)
 
     async def run_keyscanner(**started: Any) -> None:
-        recorded = lambda name: pins.of(store, name)  # noqa: E731
-        await Keyscanner(mailbox=keyscanner_box, boss=sequencer_box, recorded=recorded).run(**started)
+        keyscanner = Keyscanner(
+            mailbox=keyscanner_box,
+            boss=sequencer_box,
+            recorded=partial(pins.of, store),
+            inventory_host=partial(inventories.host_named, store),
+        )
+        await keyscanner.run(**started)
 
     async def run_sequencer(**started: Any) -> None:
         sequencer = Sequencer(
@@ -142,6 +148,7 @@ async def _serve(settings: Settings, layout: Layout, store: Store) -> int:
         )
     )
     events.note(store, "daemon_started", DaemonStarted(version=__version__, running=len(steps.running_jobs(store))))
+    escalated = False
     try:
         async with trio.open_nursery() as nursery:
             await nursery.start(supervisor.run)
@@ -150,6 +157,8 @@ async def _serve(settings: Settings, layout: Layout, store: Store) -> int:
     except* Escalated as group:
         for error in group.exceptions:
             log.error("escalated", error=str(error))
+        escalated = True
+    if escalated:
         return 1
     events.note(store, "daemon_stopped", DaemonStopped(running=len(steps.running_jobs(store))))
     return 0

@@ -38,9 +38,8 @@ class Mailbox(Generic[M]):
             raise value
         return value
 
-    async def __aiter__(self) -> AsyncIterator[Envelope[M]]:
-        async for envelope in self._receive:
-            yield envelope
+    def __aiter__(self) -> AsyncIterator[Envelope[M]]:
+        return self._receive
 
 
 class Actor(Generic[M]):

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import socket
 import struct
-from exocomp import __version__
 from pathlib import Path
 
 import structlog
 import trio
 from trio_websocket import ConnectionClosed, WebSocketConnection, wrap_server_stream
 
+from exocomp import __version__
 from exocomp.actors.base import Mailbox
 from exocomp.actors.intake import Intake
 from exocomp.actors.tail import Tail

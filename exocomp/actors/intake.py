@@ -1,4 +1,4 @@
-"""What is checked at the door, before anything is recorded: files that a command names, and what is answered there."""
+"""What is checked at the door, before anything is recorded: the files that a command names."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Intake:
         elif tofu.has_own_state(workspace):
             raise Conflict(
                 f"{workspace.directory} holds a state file with resources of its own",
-                hint="add --adopt-state to copy it into exocomp's care; without it every resource would be made twice",
+                hint="add --adopt-state to copy it into exocomp's care; else every resource would be made twice",
             )
         return msgspec.structs.replace(command, workspace=workspace)
 

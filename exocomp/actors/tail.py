@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import codecs
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import aclosing
 from pathlib import Path
 
 import msgspec
@@ -53,27 +54,28 @@ class Tail:
     async def follow_log(self, job: Job, attempt: int, offset: int, live: bool, send: SendText) -> None:
         """Send (next offset, text) of one attempt's log from `offset` until the attempt has ended."""
         text = codecs.getincrementaldecoder("utf-8")("replace")
-        async for offset, chunk in self._chunks(
-            self._layout.attempt(job.id, attempt) / "log", job, attempt, offset, live
-        ):
-            if decoded := text.decode(chunk):
-                await send(offset, decoded)
+        file = self._layout.attempt(job.id, attempt) / "log"
+        async with aclosing(self._chunks(file, job, attempt, offset, live)) as chunks:
+            async for end, chunk in chunks:
+                if decoded := text.decode(chunk):
+                    await send(end, decoded)
 
     async def follow_progress(self, job: Job, attempt: int, offset: int, live: bool, send: SendText) -> None:
         """As follow_log, decoded by the job's driver: each text is lines of JSON Progress."""
         file, decode = source(job, self._layout.attempt(job.id, attempt))
         rest = b""
-        async for end, chunk in self._chunks(file, job, attempt, offset, live):
-            *lines, rest = (rest + chunk).split(b"\n")
-            if len(rest) > LONGEST_LINE:
-                rest = b""
-            found = [step for line in lines if (step := decode(line.decode("utf-8", "replace"))) is not None]
-            if found:
-                await send(end - len(rest), "".join(msgspec.json.encode(step).decode() + "\n" for step in found))
+        async with aclosing(self._chunks(file, job, attempt, offset, live)) as chunks:
+            async for end, chunk in chunks:
+                *lines, rest = (rest + chunk).split(b"\n")
+                if len(rest) > LONGEST_LINE:
+                    rest = b""
+                found = [step for line in lines if (step := decode(line.decode("utf-8", "replace"))) is not None]
+                if found:
+                    await send(end - len(rest), "".join(msgspec.json.encode(step).decode() + "\n" for step in found))
 
     async def _chunks(
         self, file: Path, job: Job, attempt: int, offset: int, live: bool
-    ) -> AsyncIterator[tuple[int, bytes]]:
+    ) -> AsyncGenerator[tuple[int, bytes], None]:
         while True:
             ended = not live or self._ended(job.id, attempt)  # asked before reading: the rest is read after the end
             while chunk := _read(file, offset):

@@ -12,8 +12,8 @@ import trio
 
 from exocomp import crash
 from exocomp.actors.base import Actor, Mailbox
-from exocomp.actors.capture import capture
-from exocomp.actors.executor import Executor
+from exocomp.actors.capture import Loader, capture, warm_loader
+from exocomp.actors.executor import Executor, was_started
 from exocomp.actors.prepare import prepare
 from exocomp.config import Layout, Settings
 from exocomp.drivers.ansible import outcome as ansible
@@ -76,7 +76,7 @@ class Workers(Actor[RunJob | StopJob]):
             tofu.tidy(directory)  # only now: until the report is on disk, the outputs may be needed again
 
     async def _attempt(self, job: Job, attempt: int, directory: Path) -> Report:
-        if not self._executor.was_started(directory):
+        if not was_started(directory):
             shutil.rmtree(directory, ignore_errors=True)  # half prepared by a daemon that died
             spec = await prepare(job, directory, self._store, self._layout, self._settings, self._fleet_key)
             if job.id in self._stopping:
@@ -87,21 +87,26 @@ class Workers(Actor[RunJob | StopJob]):
         self._directories[job.id] = directory
         if job.id in self._stopping:
             await self._executor.cancel(directory)
+        if job.kind != "tofu":
+            return await self._end(job, attempt, directory, None)
+        async with warm_loader(directory / "loader") as loader:
+            return await self._end(job, attempt, directory, loader)
+
+    async def _end(self, job: Job, attempt: int, directory: Path, loader: Loader | None) -> Report:
         exit = await self._executor.wait(directory)
         crash.point(f"exited.{job.step}")
         if exit is None:
-            await self._executor.sweep(directory)
             reason = "the attempt ended without a result (machine restarted, or its supervisor was killed)"
             return Report(job=job.id, attempt=attempt, outcome="lost", reason=reason)
-        return await self._judge(job, attempt, directory, exit)
+        return await self._judge(job, attempt, directory, exit, loader)
 
-    async def _judge(self, job: Job, attempt: int, directory: Path, exit: Exit) -> Report:
+    async def _judge(self, job: Job, attempt: int, directory: Path, exit: Exit, loader: Loader | None) -> Report:
         report = Report(job=job.id, attempt=attempt, outcome="succeeded", exit_code=exit.code)
         match job.spec:
             case TofuJob() as spec:
                 verdict = tofu.judge(spec, exit, directory)
-                if verdict.ok and (directory / "outputs.json").exists():
-                    captured = await capture(spec.workspace, directory, self._layout)
+                if verdict.ok and loader is not None and (directory / "outputs.json").exists():
+                    captured = await capture(spec.workspace, directory, self._layout, loader)
                     return msgspec.structs.replace(report, captured=captured)
             case PlayJob() as spec:
                 verdict, hosts = ansible.judge(spec, exit, directory)

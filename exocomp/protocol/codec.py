@@ -107,7 +107,7 @@ def encode(frame: FromClient | FromDaemon) -> str:
     return _encoder.encode(frame).decode()
 
 
-def decode_from_client(text: str) -> FromClient:
+def decode_from_client(text: str | bytes) -> FromClient:
     """Raises WrongUsage naming what does not fit the protocol."""
     try:
         return _from_client.decode(text)

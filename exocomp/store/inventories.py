@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from exocomp.errors import NotFound
-from exocomp.model import Generation
+from exocomp.model import Generation, Host
 from exocomp.protocol.events import HostJoined, HostLeft, OutputsCaptured
 from exocomp.protocol.mail import Captured
 from exocomp.store import rows
@@ -88,6 +88,15 @@ def get(store: Store, name: str, number: int | None = None) -> Generation:
             )
         raise unknown(name)
     return found
+
+
+def host_named(store: Store, name: str) -> Host | None:
+    """The host of that name in a standing inventory, the first by inventory name."""
+    for inventory, _ in names(store):
+        for host in get(store, inventory).hosts:
+            if host.name == name:
+                return host
+    return None
 
 
 def find(store: Store, name: str, number: int | None = None) -> Generation | None:
