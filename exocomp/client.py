@@ -19,6 +19,7 @@ import math
 from collections import deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Generic, Self, TypeVar
 
@@ -26,7 +27,6 @@ import msgspec
 import trio
 from trio_websocket import ConnectionClosed, HandshakeError, WebSocketConnection, wrap_client_stream
 
-import exocomp
 from exocomp.errors import ExocompError, NoDaemon
 from exocomp.protocol import codec
 from exocomp.protocol.commands import AnyCommand, AnyReply
@@ -93,7 +93,7 @@ async def _greet(nursery: trio.Nursery, stream: trio.SocketStream, path: Path) -
             nursery, stream, "localhost", "/v1", max_message_size=MAX_FRAME, receive_buffer_size=64 * 1024
         )
         try:
-            await ws.send_message(codec.encode(codec.Hello(version=exocomp.__version__)))
+            await ws.send_message(codec.encode(codec.Hello(version=version("exocomp"))))
             hello = codec.decode_from_daemon(await ws.get_message())
         except ConnectionClosed:
             raise NoDaemon(f"the daemon at {path} closed the connection at once", hint="see its log") from None

@@ -1,0 +1,180 @@
+"""The gateway over a real store, spoken to by the public client: queries, refusals, subscriptions, slow clients."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+import trio
+import trio.lowlevel
+from trio_websocket import wrap_client_stream
+
+from exocomp.actors.base import Mailbox
+from exocomp.actors.gateway import Gateway
+from exocomp.actors.intake import Intake
+from exocomp.actors.sequencer import Sequencer
+from exocomp.actors.tail import Tail
+from exocomp.client import connect
+from exocomp.config import Layout
+from exocomp.errors import NotFound, WrongUsage
+from exocomp.model import Workspace
+from exocomp.protocol import codec
+from exocomp.protocol import commands as c
+from exocomp.protocol import queries as q
+from exocomp.protocol.events import WorkspaceAdded, WorkspaceRemoved
+from exocomp.store import events, workspaces
+from exocomp.store.store import Store, open_writer
+
+
+class House:
+    def __init__(self, root: Path) -> None:
+        self.layout = Layout(root)
+        self.store: Store = open_writer(self.layout.store)
+        self.socket = root / "run" / "x.sock"
+        self.tail = Tail(self.store, self.layout)
+        self.store.rang = self.tail.ring
+        self.box: Mailbox[Any] = Mailbox()
+        self.runner: Mailbox[Any] = Mailbox()
+
+
+@asynccontextmanager
+async def living() -> AsyncIterator[House]:
+    with TemporaryDirectory(prefix="xo-") as root:
+        house = House(Path(root))
+        intake = Intake(house.store, house.layout, lambda: "ssh-ed25519 AAAA exocomp-fleet")
+        gateway = Gateway(
+            house.socket,
+            house.store,
+            house.layout,
+            house.tail,
+            intake,
+            sequencer=house.box,
+            keyscanner=house.runner,
+        )
+        sequencer = Sequencer(
+            house.store,
+            mailbox=house.box,
+            runners={"tofu": house.runner},
+            slots=1,
+            onboarding_playbook="/onboard.yml",
+            standing=lambda name: Path(root) / name,
+        )
+        async with trio.open_nursery() as nursery:
+            await nursery.start(sequencer.run)
+            await nursery.start(gateway.run)
+            yield house
+            nursery.cancel_scope.cancel()
+        house.store.close()
+
+
+def space(name: str = "edge") -> Workspace:
+    return Workspace(name=name, directory="/m", root="/m")
+
+
+async def test_the_socket_is_its_owners_alone() -> None:
+    async with living() as house:
+        assert stat.S_IMODE(house.socket.stat().st_mode) == 0o600
+        assert stat.S_IMODE(house.socket.parent.stat().st_mode) == 0o700
+
+
+async def test_the_socket_is_gone_after_a_stop() -> None:
+    async with living() as house:
+        socket = house.socket
+    assert not socket.exists()
+
+
+async def test_commands_queries_and_refusals_share_a_connection() -> None:
+    async with living() as house:
+        workspaces.add(house.store, space())
+        async with connect(house.socket) as client:
+            found = await client.ask(q.ListWorkspaces())
+            assert isinstance(found, q.Workspaces)
+            assert [view.workspace.name for view in found.workspaces] == ["edge"]
+            with pytest.raises(NotFound, match="no workspace 'nope'"):
+                await client.do(c.StartWorkflow(kind="apply", workspace="nope"))
+            with pytest.raises(NotFound, match="no workflow"):
+                await client.ask(q.ShowWorkflow(id="wf_none"))
+            started = await client.do(c.StartWorkflow(kind="apply", workspace="edge"))
+            assert isinstance(started, c.Started)
+            shown = await client.do(c.ShowFleetKey())
+            assert shown == c.FleetKeyShown(public_key="ssh-ed25519 AAAA exocomp-fleet")
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (lambda at: at / "none.yml", "No such file"),
+        (lambda at: at, "not a regular file"),
+        (lambda at: (os.mkfifo(at / "fifo"), at / "fifo")[1], "not a regular file"),
+        (lambda at: Path("site.yml"), "not an absolute path"),
+    ],
+)
+async def test_a_playbook_that_is_no_file_is_refused_before_anything_is_recorded(make, says: str, tmp_path) -> None:
+    async with living() as house:
+        workspaces.add(house.store, space())
+        newest = events.newest(house.store)
+        async with connect(house.socket) as client:
+            with pytest.raises(WrongUsage, match=says):
+                await client.do(c.StartWorkflow(kind="provision", workspace="edge", playbook=str(make(tmp_path))))
+        assert events.newest(house.store) == newest
+
+
+async def test_a_subscription_starts_where_it_is_told_and_goes_on_live() -> None:
+    async with living() as house:
+        workspaces.add(house.store, space("a"))
+        workspaces.add(house.store, space("b"))
+        async with connect(house.socket) as client:
+            seen = []
+            async for recorded in client.follow(since=1):
+                seen.append((recorded.seq, type(recorded.event)))
+                if len(seen) == 1:
+                    workspaces.remove(house.store, "a")
+                if len(seen) == 2:
+                    break
+    assert seen == [(2, WorkspaceAdded), (3, WorkspaceRemoved)]
+
+
+async def test_a_client_that_stops_reading_slows_nobody_and_loses_nothing() -> None:
+    many = 3000
+    async with living() as house, connect(house.socket) as slow, connect(house.socket) as quick:
+        sleeping = slow.follow()
+        workspaces.add(house.store, space("first"))
+        assert (await anext(sleeping)).seq == 1
+        note = WorkspaceAdded(workspace="x" * 200, directory="/" + "d" * 400)
+        with trio.fail_after(30):
+            for _ in range(many):
+                events.note(house.store, "note", note)
+                await trio.lowlevel.checkpoint()
+            got = [recorded.seq async for recorded in take(quick.follow(since=1), many)]
+        assert got == list(range(2, many + 2))
+        late = [recorded.seq async for recorded in take(sleeping, many)]
+        assert late == got
+
+
+async def take(stream: AsyncIterator[Any], count: int) -> AsyncIterator[Any]:
+    for _ in range(count):
+        yield await anext(stream)
+
+
+async def test_what_is_no_message_is_refused_and_the_connection_lives_on() -> None:
+    async with living() as house, trio.open_nursery() as nursery:
+        stream = await trio.open_unix_socket(str(house.socket))
+        raw = await wrap_client_stream(nursery, stream, "localhost", "/v1")
+        assert isinstance(codec.decode_from_daemon(await raw.get_message()), codec.Hello)
+        await raw.send_message("{")
+        refused = codec.decode_from_daemon(await raw.get_message())
+        assert isinstance(refused, codec.Refused)
+        assert refused.code == "usage"
+        await raw.send_message(codec.encode(codec.Ask(id=1, query=q.ListWorkspaces())))
+        assert isinstance(codec.decode_from_daemon(await raw.get_message()), codec.Answer)
+        await raw.send_message(codec.encode(codec.Hello(protocol=99)))
+        refused = codec.decode_from_daemon(await raw.get_message())
+        assert isinstance(refused, codec.Refused)
+        assert "protocol 99" in refused.what
+        nursery.cancel_scope.cancel()
