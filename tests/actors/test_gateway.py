@@ -163,8 +163,11 @@ async def take(stream: AsyncIterator[Any], count: int) -> AsyncIterator[Any]:
 
 
 async def test_what_is_no_message_is_refused_and_the_connection_lives_on() -> None:
-    async with living() as house, trio.open_nursery() as nursery:
-        stream = await trio.open_unix_socket(str(house.socket))
+    async with (
+        living() as house,
+        await trio.open_unix_socket(str(house.socket)) as stream,
+        trio.open_nursery() as nursery,
+    ):
         raw = await wrap_client_stream(nursery, stream, "localhost", "/v1")
         assert isinstance(codec.decode_from_daemon(await raw.get_message()), codec.Hello)
         await raw.send_message("{")

@@ -1,0 +1,25 @@
+"""What the verbs of several nouns share: start a workflow, name it, watch it."""
+
+from __future__ import annotations
+
+from exocomp.cli import doing, output
+from exocomp.cli.options import Common
+from exocomp.protocol.commands import RetryWorkflow, Started, StartWorkflow
+
+
+def begin(common: Common, command: StartWorkflow | RetryWorkflow, *, wait: bool) -> int:
+    """Without `wait` print the workflow's id on stdout and how to follow it on stderr; with it, watch to the end."""
+    if wait:
+        return watch(common, command)
+    started = doing.do(common, command, Started)
+    output.emit(common, started, started.workflow)
+    if not common.as_json:
+        output.note(f"watch it: exocomp provision watch {started.workflow}")
+        output.note(f"its ledger: exocomp provision status {started.workflow}")
+    return 0
+
+
+def watch(common: Common, command: StartWorkflow | RetryWorkflow | None, id: str = "") -> int:
+    from exocomp.cli import live
+
+    return live.watch(common, id=id, command=command)
