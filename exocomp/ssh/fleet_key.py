@@ -1,0 +1,99 @@
+"""The fleet key: one ed25519 key pair, its private half a 0600 file in the data dir."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+from exocomp.errors import ExocompError
+
+COMMENT = "exocomp-fleet"
+FILE = "fleet_ed25519"
+
+
+class FleetKey:
+    """`public_line` is one authorized_keys line; `private_path` is what `ssh -i` takes."""
+
+    def __init__(self, public_line: str, private_path: Path) -> None:
+        self.public_line = public_line
+        self.private_path = private_path
+
+    @classmethod
+    def load_or_create(cls, keys_dir: Path) -> FleetKey:
+        """Raises ExocompError when the file is readable by others, not ours, or not an ed25519 key."""
+        path = keys_dir / FILE
+        try:
+            keys_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if not path.is_symlink() and not path.exists():
+                _create(path)
+            return cls(_public_line(path, _read(path)), path)
+        except OSError as error:
+            raise ExocompError(f"cannot use fleet key {path}: {error.strerror}") from error
+
+
+def _create(path: Path) -> None:
+    from cryptography.hazmat.primitives import serialization
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+    pem = Ed25519PrivateKey.generate().private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.OpenSSH, serialization.NoEncryption()
+    )
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    draft.unlink(missing_ok=True)
+    fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+    try:
+        with os.fdopen(fd, "wb") as file:
+            os.fchmod(fd, 0o600)
+            file.write(pem)
+            file.flush()
+            os.fsync(fd)
+        try:
+            os.link(draft, path)  # unlike rename, never replaces the key of whoever was first
+        except FileExistsError:
+            return
+    finally:
+        draft.unlink(missing_ok=True)
+    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def _read(path: Path) -> bytes:
+    # Non-blocking, so that a FIFO in its place can't hold the daemon.
+    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    with os.fdopen(fd, "rb") as file:
+        status = os.fstat(fd)
+        if not stat.S_ISREG(status.st_mode):
+            raise ExocompError(f"fleet key {path} is not a regular file")
+        if status.st_uid != os.geteuid():
+            raise ExocompError(
+                f"fleet key {path} belongs to uid {status.st_uid}, not to {os.geteuid()}",
+                hint="run the daemon as the owner of its data dir",
+            )
+        if stat.S_IMODE(status.st_mode) & 0o077:
+            raise ExocompError(
+                f"fleet key {path} has mode {stat.S_IMODE(status.st_mode):04o}: others can reach it",
+                hint=f"if nobody can have read it: chmod 600 {path}; else delete it and onboard the hosts again",
+            )
+        return file.read()
+
+
+def _public_line(path: Path, pem: bytes) -> str:
+    from cryptography.exceptions import UnsupportedAlgorithm
+    from cryptography.hazmat.primitives import serialization
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+    try:
+        key = serialization.load_ssh_private_key(pem, password=None)
+    except (ValueError, TypeError, UnsupportedAlgorithm):
+        key = None
+    if not isinstance(key, Ed25519PrivateKey):
+        raise ExocompError(
+            f"fleet key {path} is not an unencrypted ed25519 key in OpenSSH's format",
+            hint="restore it from a backup, or delete it and onboard the hosts again",
+        )
+    public = key.public_key().public_bytes(serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH)
+    return f"{public.decode()} {COMMENT}"
