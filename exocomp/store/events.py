@@ -11,7 +11,7 @@ SELECT seq, at, body FROM event
 WHERE seq > ?1 AND (?2 IS NULL OR workflow = ?2) AND (?3 IS NULL OR workspace = ?3)
 ORDER BY seq LIMIT ?4
 """
-BEFORE_TIME = "SELECT coalesce(max(seq), 0) FROM event WHERE at < ?"
+BEFORE_TIME = "SELECT seq FROM event WHERE at < ? ORDER BY seq DESC LIMIT 1"
 NEWEST = "SELECT coalesce(max(seq), 0) FROM event"
 
 

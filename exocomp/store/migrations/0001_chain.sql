@@ -137,8 +137,6 @@ CREATE TABLE event (
   body      TEXT NOT NULL
 ) STRICT;
 CREATE INDEX event_of_workflow ON event (workflow, seq) WHERE workflow IS NOT NULL;
-CREATE INDEX event_of_workspace ON event (workspace, seq) WHERE workspace IS NOT NULL;
-CREATE INDEX event_at ON event (at);
 CREATE TRIGGER event_is_append_only BEFORE UPDATE ON event BEGIN
   SELECT RAISE(ABORT, 'events are append-only');
 END;

@@ -1,0 +1,122 @@
+"""SSH as a play gets it: wrappers that put the pins before anything that inventory or play asks of ssh."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import stat
+from pathlib import Path
+
+from exocomp.drivers.ansible.environment import PATH
+from exocomp.errors import ExocompError, WrongUsage
+
+# ssh_config(5): the first obtained value wins, and the command line comes before any file.
+_PINS = (
+    ("IgnoreUnknown", "KnownHostsCommand"),  # OpenSSH before 8.5
+    ("StrictHostKeyChecking", "yes"),
+    ("GlobalKnownHostsFile", "/dev/null"),
+    ("KnownHostsCommand", "none"),
+    ("UpdateHostKeys", "no"),
+    ("VerifyHostKeyDNS", "no"),
+    ("NoHostAuthenticationForLocalhost", "no"),
+)
+_SSH = """\
+#!/bin/sh
+# Only ansible's own control path counts, so that no master of another attempt is reused; without a password
+# there is nobody to ask.
+control=none batch=no
+for arg do
+  case $arg in
+    ControlPath=\\"{control_glob}/*) control={control_path}/${{arg##*/}}; control=${{control%\\"}} ;;
+    PasswordAuthentication=no) batch=yes ;;
+  esac
+done
+exec {ssh} -F {config} {pins} -o "ControlPath=\\"$control\\"" -o BatchMode=$batch "$@"
+"""
+_COPY = """\
+#!/bin/sh
+for arg do
+  case $arg in -S*) echo "exocomp: $arg would bypass the pinned host keys" >&2; exit 255 ;; esac
+done
+exec {tool} -S {ssh} "$@"
+"""
+
+
+def write(attempt: Path, *, known_hosts: str, identities: tuple[Path, ...]) -> dict[str, str]:
+    """Write known_hosts, ssh's config and the wrappers; returns the connection variables that make ansible use them.
+
+    `identities` are offered in this order, after what inventory or play declares. Raises ExocompError when there
+    is no ssh, and WrongUsage for a path that ssh can't be told.
+    """
+    pinned = attempt / "home" / ".ssh" / "known_hosts"  # where paramiko looks
+    pinned.parent.mkdir(mode=0o700)
+    write_private(pinned, known_hosts)
+    options = [*_PINS, ("UserKnownHostsFile", quoted(pinned))]
+    config = attempt / "ssh_config"
+    lines = [f"{name} {value}" for name, value in options]
+    lines += ["IdentitiesOnly yes", *(f"IdentityFile {quoted(path)}" for path in identities)]
+    lines += ["ServerAliveInterval 15", "ServerAliveCountMax 4", ""]
+    write_private(config, "\n".join(lines))
+    (attempt / "c").mkdir(mode=0o700)
+    wrapper = attempt / "ssh"
+    script = _SSH.format(
+        ssh=shlex.quote(_found("ssh")),
+        config=shlex.quote(str(config)),
+        pins=" ".join(f"-o {shlex.quote(f'{name}={value}')}" for name, value in options),
+        control_glob=shlex.quote(str(attempt / "c")),
+        control_path=shlex.quote(_escaped(attempt / "c")),
+    )
+    write_private(wrapper, script, mode=0o700)
+    for tool in ("sftp", "scp"):
+        copy = _COPY.format(tool=shlex.quote(_found(tool)), ssh=shlex.quote(str(wrapper)))
+        write_private(attempt / tool, copy, mode=0o700)
+    return {f"ansible_{tool}_executable": str(attempt / tool) for tool in ("ssh", "sftp", "scp")}
+
+
+def quoted(path: Path) -> str:
+    """The path as one argument of an ssh option: % doubled, in quotes; raises WrongUsage when that can't be."""
+    return f'"{_escaped(path)}"'
+
+
+def identity(name: str) -> Path:
+    """The private key file that a person named; raises ExocompError when ssh would silently pass over it."""
+    path = Path(name)
+    try:
+        with path.open("rb") as file:
+            status = os.fstat(file.fileno())
+    except OSError as error:
+        raise ExocompError(
+            f"--ssh-identity {name}: {error.strerror}", hint="name a private key file that exocomp serve can read"
+        ) from None
+    if not stat.S_ISREG(status.st_mode):
+        raise ExocompError(f"--ssh-identity {name}: not a regular file", hint="name one private key file")
+    if status.st_uid == os.geteuid() and status.st_mode & 0o077:
+        raise ExocompError(
+            f"--ssh-identity {name}: its mode {status.st_mode & 0o777:04o} lets others read it, so ssh ignores it",
+            hint=f"chmod 600 {shlex.quote(name)}",
+        )
+    return path.absolute()
+
+
+def write_private(path: Path, text: str, *, mode: int = 0o600) -> None:
+    """A new file of exactly this mode."""
+    with open(
+        os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode), "w", encoding="utf-8"
+    ) as file:
+        os.fchmod(file.fileno(), mode)
+        file.write(text)
+
+
+def _escaped(path: Path) -> str:
+    text = str(path)
+    # ssh expands ${NAME} in these options and knows no escape for it; old versions know none for " either.
+    if bad := next((part for part in ("${", '"', "\\", "\n") if part in text), None):
+        raise WrongUsage(f"ssh can't be given the path {text!r}: it contains {bad!r}", hint="use another directory")
+    return text.replace("%", "%%")
+
+
+def _found(tool: str) -> str:
+    if path := shutil.which(tool, path=PATH) or shutil.which(tool):
+        return path
+    raise ExocompError(f"there is no {tool} on this machine", hint="install OpenSSH's client (openssh-client)")

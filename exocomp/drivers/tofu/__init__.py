@@ -1,0 +1,1 @@
+"""The OpenTofu/Terraform driver: orders in, commands out; the engine's output in, progress and verdicts out."""

@@ -1,0 +1,96 @@
+"""Run as a command beside the engine (stdlib only): one init at a time, that it worked, where the state is."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import signal
+import subprocess
+import sys
+from typing import NoReturn
+
+USAGE = "alone LOCK COMMAND… | initialised MARK FINGERPRINT LOCKFILE | state ENGINE [EARLIER…] | state-after ENGINE"
+
+
+def lock_digest(lock_file: str) -> str:
+    """sha256 of the lock file; empty when there is none."""
+    try:
+        descriptor = os.open(lock_file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError:
+        return ""
+    with open(descriptor, "rb") as stream:
+        return hashlib.sha256(stream.read()).hexdigest()
+
+
+def alone(lock: str, *command: str) -> NoReturn:
+    """Become `command` once nobody else holds `lock`; it holds it until its end."""
+    descriptor = os.open(lock, os.O_RDWR | os.O_CREAT, 0o600)
+    fcntl.flock(descriptor, fcntl.LOCK_EX)
+    os.set_inheritable(descriptor, True)
+    os.execv(command[0], command)
+
+
+def initialised(mark: str, fingerprint: str, lock_file: str) -> int:
+    temporary = f"{mark}.tmp"
+    with open(temporary, "w", opener=lambda path, flags: os.open(path, flags, 0o600)) as out:
+        json.dump({"fingerprint": fingerprint, "lock": lock_digest(lock_file)}, out)
+    os.rename(temporary, mark)
+    return 0
+
+
+def state(engine: str, *earlier: str) -> int:
+    """Print lineage and serial as JSON; say on stderr when the state moved since an earlier attempt noted it."""
+    done = subprocess.run([engine, "state", "pull"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, check=False)
+    if done.returncode != 0:
+        return done.returncode
+    try:
+        pulled = json.loads(done.stdout) if done.stdout.strip() else {}
+        now = {"lineage": pulled.get("lineage", ""), "serial": pulled.get("serial", 0)}
+    except (ValueError, AttributeError):
+        sys.stderr.write("Error: state pull printed something else than a state\n")
+        return 1
+    print(json.dumps(now))
+    for path in earlier:
+        with open(path, encoding="utf-8") as stream:
+            then = json.load(stream)
+        if then != now:
+            line = {"@level": "warn", "@message": _moved(then, now), "type": "state_moved"}
+            sys.stderr.write(json.dumps(line) + "\n")
+    return 0
+
+
+def state_after(engine: str) -> int:
+    """As `state`, but what can't be pulled is no failure: the apply is done."""
+    if state(engine) != 0:
+        print("{}")
+    return 0
+
+
+def _moved(then: dict[str, object], now: dict[str, object]) -> str:
+    if then.get("lineage") and then["lineage"] != now["lineage"]:
+        return "the state is another one than the earlier attempt saw (its lineage differs); planned anew from it"
+    return (
+        f"the state moved from serial {then.get('serial')} to {now['serial']} since the earlier attempt planned; "
+        "planned anew from it"
+    )
+
+
+def main(arguments: list[str]) -> int:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    match arguments:
+        case ["alone", lock, *command] if command:
+            alone(lock, *command)
+        case ["initialised", mark, fingerprint, lock_file]:
+            return initialised(mark, fingerprint, lock_file)
+        case ["state", engine, *earlier]:
+            return state(engine, *earlier)
+        case ["state-after", engine]:
+            return state_after(engine)
+    sys.stderr.write(f"usage: {USAGE}\n")
+    return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
