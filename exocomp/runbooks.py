@@ -16,3 +16,8 @@ def path(name: str) -> Path:
         if (home / name).is_file():
             return home / name
     raise NotFound(f"the seeded runbook {name} is not installed", hint="reinstall exocomp")
+
+
+def is_seeded(playbook: Path) -> bool:
+    """Whether a playbook is one of ours, which needs nothing that lies around it."""
+    return playbook.parent in _HOMES

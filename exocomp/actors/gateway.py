@@ -16,7 +16,7 @@ from exocomp.actors.base import Mailbox
 from exocomp.actors.intake import Intake
 from exocomp.actors.tail import Tail
 from exocomp.config import Layout
-from exocomp.errors import ExocompError, WrongUsage
+from exocomp.errors import ExocompError, NotAllowed, WrongUsage
 from exocomp.protocol import codec
 from exocomp.protocol.commands import AnyCommand, AnyReply, ScanHost
 from exocomp.protocol.events import Recorded
@@ -27,7 +27,6 @@ from exocomp.store.store import Store
 log = structlog.get_logger()
 
 LONGEST_PATH = 107  # sun_path of unix(7), less the final NUL
-HELLO_S = 10.0
 
 
 class Gateway:
@@ -63,15 +62,19 @@ class Gateway:
 
     async def _serve(self, stream: trio.SocketStream) -> None:
         uid = peer_uid(stream)
-        if uid not in (os.getuid(), 0):
-            log.warning("client refused", uid=uid)
-            await stream.aclose()
-            return
         try:
             async with trio.open_nursery() as nursery:
                 request = await wrap_server_stream(nursery, stream)
                 websocket = await request.accept()
-                await Session(self, websocket, nursery).run()
+                if uid in (os.getuid(), 0):
+                    await Session(self, websocket, nursery).run()
+                else:
+                    log.warning("client refused", uid=uid)
+                    refusal = NotAllowed(
+                        f"uid {uid} may not speak to this daemon", hint="run it as the daemon's user"
+                    )
+                    await websocket.send_message(codec.encode(codec.refusal(0, refusal)))
+                await websocket.aclose()
                 nursery.cancel_scope.cancel()
         except* (ConnectionClosed, trio.BrokenResourceError, trio.ClosedResourceError):
             log.debug("client gone")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -30,7 +31,9 @@ class Intake:
     async def check(self, command: c.AnyCommand) -> c.AnyCommand | c.AnyReply:
         """The command as it may be recorded, or its answer; raises ExocompError before anything changed."""
         match command:
-            case c.AddWorkspace():
+            case c.AddWorkspace(workspace=workspace):
+                if workspace.name in {known.name for known in workspaces.every(self._store)}:
+                    return command  # which the sequencer refuses
                 return await trio.to_thread.run_sync(self._add, command)
             case c.RemoveWorkspace():
                 return await trio.to_thread.run_sync(self._remove, command, workspaces.get(self._store, command.name))
@@ -42,6 +45,7 @@ class Intake:
 
     def _add(self, command: c.AddWorkspace) -> c.AddWorkspace:
         workspace = tofu.check(command.workspace)
+        self._set_aside(workspace.name)
         if command.adopt_state:
             tofu.adopt_state(workspace, self._layout)
         elif tofu.has_own_state(workspace):
@@ -50,6 +54,14 @@ class Intake:
                 hint="add --adopt-state to copy it into exocomp's care; else every resource would be made twice",
             )
         return msgspec.structs.replace(command, workspace=workspace)
+
+    def _set_aside(self, name: str) -> None:
+        """A removed workspace's working copy and state: kept, but never taken up by a new one of the same name."""
+        left = self._layout.workspaces / name
+        if left.exists():
+            aside = self._layout.workspaces / ".removed" / f"{name}-{time.time_ns()}"
+            aside.parent.mkdir(mode=0o700, exist_ok=True)
+            left.rename(aside)
 
     def _remove(self, command: c.RemoveWorkspace, workspace: Workspace) -> c.RemoveWorkspace:
         count = tofu.resource_count(workspace, self._layout)

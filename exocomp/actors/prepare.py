@@ -8,7 +8,7 @@ from pathlib import Path
 
 import trio
 
-from exocomp import staging
+from exocomp import runbooks, staging
 from exocomp.config import Layout, Settings
 from exocomp.drivers.ansible import order as ansible
 from exocomp.drivers.tofu import order as tofu
@@ -60,7 +60,7 @@ def _play(
     fleet_key: Callable[[], FleetKey],
 ) -> AttemptSpec:
     playbook = Path(job.playbook)
-    root = staging.project_root(playbook)
+    root = playbook.parent if runbooks.is_seeded(playbook) else staging.project_root(playbook)
     staged = staging.stage(root, layout.stage, settings.stage_limit_mib << 20)
     facts = layout.facts / (job.facts or "none")
     facts.mkdir(mode=0o700, parents=True, exist_ok=True)

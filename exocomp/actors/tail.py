@@ -95,7 +95,7 @@ def source(job: Job, directory: Path) -> tuple[Path, Callable[[str], Progress | 
     """The file that holds a job's progress, and how its lines are read."""
     if job.kind == "ansible":
         return directory / "progress", ansible.decode
-    return directory / "log", tofu.decode
+    return directory / "log", tofu.decoder()
 
 
 def _read(file: Path, offset: int) -> bytes:

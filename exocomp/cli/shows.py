@@ -65,6 +65,9 @@ class PlainShow:
         pass
 
     def event(self, recorded: e.Recorded) -> None:
+        event = recorded.event
+        if isinstance(event, e.StepMoved) and event.new == "ready" and not event.reason:
+            return  # says no more than the success before it
         output.line(event_line(recorded, color=output.colored()))
 
     def progress(self, step: str, progress: Progress) -> None:

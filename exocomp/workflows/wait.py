@@ -18,7 +18,7 @@ class Wait(base.Step, frozen=True, kw_only=True):
             raise ExocompError(
                 f"{len(proxied)} host(s) are reached through a jump host, which the wait and the host-key scan "
                 f"can't pass: {first.name} ({first.proxy})",
-                hint="give the hosts an address that the control host reaches, or onboard them by a playbook of yours",
+                hint="give the hosts an address that the control host reaches, or onboard them by a play of your own",
             )
         if not hosts:
             return base.Nothing(reason="no host is reached over SSH")

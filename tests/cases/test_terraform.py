@@ -72,7 +72,7 @@ def test_no_sensitive_value_gets_into_the_log_and_tidy_leaves_none(name: str, be
     outcome.tidy(done.attempt)
     left = [p for p in done.attempt.rglob("*") if p.is_file()]
     assert not any(secret.encode() in p.read_bytes() for p in left for secret in secrets)
-    assert not any((done.attempt / name).exists() for name in ("plan", "plan.json", "outputs.json"))
+    assert not any((done.attempt / name).exists() for name in ("plan", "outputs.json"))
 
 
 def test_a_sensitive_output_named_like_a_variable_of_the_environment_changes_no_environment(

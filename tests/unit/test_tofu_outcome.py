@@ -29,8 +29,8 @@ def judge(attempt: Path, verb: Verb = Verb.APPLY, **exit: Any) -> Verdict:
 @pytest.mark.parametrize(
     ("verb", "command", "ok"),
     [
-        (Verb.PLAN, "show", True),
-        (Verb.APPLY, "show", False),
+        (Verb.PLAN, "plan", True),
+        (Verb.APPLY, "plan", False),
         (Verb.APPLY, "output", False),
         (Verb.APPLY, "state-after", True),
         (Verb.DESTROY, "state-after", True),

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from exocomp.drivers.tofu.progress import decode, render
+from exocomp.drivers.tofu.progress import decode, decoder, render
 from exocomp.protocol.jobs import Progress
 
 RESOURCE = {"addr": "module.a.terraform_data.x[0]", "resource": "terraform_data.x[0]"}
@@ -90,3 +90,10 @@ def test_odd_shapes_are_no_crash(broken: dict[str, Any]) -> None:
 def test_render_is_the_message_or_the_line_without_escapes() -> None:
     assert render(line("version", "Terraform 1.11.4")) == "Terraform 1.11.4"
     assert render("\x1b[31mred\x1b[0m") == "red"
+
+
+def test_what_the_plan_said_is_not_said_again_by_the_apply() -> None:
+    change = '{"type":"planned_change","change":{"resource":{"addr":"terraform_data.x"},"action":"create"}}'
+    summary = '{"type":"change_summary","@message":"Plan: 1 to add, 0 to change, 0 to destroy."}'
+    read = decoder()
+    assert [read(line) is None for line in (change, summary, change)] == [False, False, True]

@@ -60,7 +60,7 @@ _HINTS: tuple[tuple[str, str], ...] = (
         "look at the `ansible_inventory` output of the workspace: exocomp inventory show",
     ),
     (
-        r"not a valid attribute|at least one play|Empty playbook|Syntax Error while loading YAML|YAML parsing failed|conflicting action",
+        r"not a valid attribute|at least one play|Empty playbook|Syntax Error while load|YAML parsing|conflicting",
         "correct the playbook, then retry",
     ),
 )

@@ -21,7 +21,6 @@ from exocomp.model import Workspace
 from exocomp.protocol.jobs import AttemptSpec, Command, TofuJob, Verb
 
 PLAN = "plan"  # the saved plan
-SHOWN = "plan.json"
 OUTPUTS = "outputs.json"
 BEFORE = "state-before.json"
 AFTER = "state-after.json"
@@ -100,7 +99,6 @@ def _plan(verb: Verb, tool: engine.Engine, attempt: Path, flags: tuple[str, ...]
     destroy = ("-destroy",) if verb is Verb.DESTROY else ()
     lock = f"-lock-timeout={LOCK_TIMEOUT}"
     yield Command(name="plan", argv=(tool.path, "plan", *_FLAGS, "-json", lock, *destroy, *flags, f"-out={saved}"))
-    yield Command(name="show", argv=(tool.path, "show", "-no-color", "-json", saved), stdout=SHOWN)
 
 
 def _apply(tool: engine.Engine, attempt: Path, flags: tuple[str, ...]) -> Iterator[Command]:

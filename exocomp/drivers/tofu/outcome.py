@@ -16,7 +16,7 @@ from exocomp.protocol.jobs import TofuJob, Verb
 
 _ABSENT = (126, 127)
 _OUTPUT_LOST = 74  # EX_IOERR: the command may have succeeded, but what it printed could not be kept
-_LAST = {Verb.PLAN: "show", Verb.APPLY: "state-after", Verb.DESTROY: "state-after"}
+_LAST = {Verb.PLAN: "plan", Verb.APPLY: "state-after", Verb.DESTROY: "state-after"}
 
 
 def judge(job: TofuJob, exit: Exit, attempt: Path) -> Verdict:
@@ -63,8 +63,8 @@ def outputs(attempt: Path) -> dict[str, Output]:
 
 
 def tidy(attempt: Path) -> None:
-    """Remove what may hold secrets: the plan, what was shown of it, outputs and variables."""
-    for name in (order.PLAN, order.SHOWN, order.OUTPUTS):
+    """Remove what may hold secrets: the plan, outputs and variables."""
+    for name in (order.PLAN, order.OUTPUTS):
         (attempt / name).unlink(missing_ok=True)
     for file in attempt.glob(f"{variables.PREFIX}*"):
         file.unlink(missing_ok=True)
@@ -91,7 +91,7 @@ def _failure(exit: Exit, reading: Reading) -> tuple[str, str]:
 
 
 def _phase(exit: Exit) -> str:
-    return {"show": "reading the plan", "state": "reading the state", "output": "reading the outputs"}.get(
+    return {"state": "reading the state", "output": "reading the outputs"}.get(
         exit.command, exit.command or "preparation"
     )
 

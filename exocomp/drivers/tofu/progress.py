@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -59,6 +60,21 @@ def decode(line: str) -> Progress | None:
         what, output = strip(str(hook.get("provisioner", ""))), strip(str(hook.get("output", "")))
         return Progress(state="plain", subject=address, what=what, detail=output.rstrip())
     return Progress(state="plain", detail=said) if said else None
+
+
+def decoder() -> Callable[[str], Progress | None]:
+    """`decode` over the lines of one log: an apply says again what its plan has said, which is left out."""
+    planned = False
+
+    def decode_next(line: str) -> Progress | None:
+        nonlocal planned
+        kind = (parse(line) or {}).get("type")
+        if kind == "planned_change" and planned:
+            return None
+        planned = planned or kind == "change_summary"
+        return decode(line)
+
+    return decode_next
 
 
 def render(line: str) -> str:

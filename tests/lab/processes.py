@@ -1,0 +1,22 @@
+"""Processes by what their environment holds, as /proc shows them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+
+def with_environment(name: str, value_prefix: str) -> list[str]:
+    """`PID command` of each living process whose environment sets `name` to something that begins so."""
+    mark = f"{name}={value_prefix}".encode()
+    found = []
+    for directory in Path("/proc").iterdir():
+        if not directory.name.isdecimal():
+            continue
+        try:
+            environment = (directory / "environ").read_bytes().split(b"\0")
+            if any(entry.startswith(mark) for entry in environment):
+                command = (directory / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+                found.append(f"{directory.name} {command}")
+        except (FileNotFoundError, ProcessLookupError, PermissionError):
+            continue
+    return found
