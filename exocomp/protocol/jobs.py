@@ -88,6 +88,32 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
     ok: tuple[int, ...] = (0,)  # exit codes after which the next command runs
 
 
+class Jail(msgspec.Struct, frozen=True, kw_only=True):
+    """What a job may reach; absolute paths. Everything that is not named here does not exist for it.
+
+    `read` and `execute` are trees or files (skipped when absent), `write` directories of the job's own;
+    `connect` TCP ports on any address. `files` are put at fixed places: (source, place), read-only.
+    """
+
+    tier: str  # enforcing, degraded or off
+    read: tuple[str, ...] = ()
+    execute: tuple[str, ...] = ()
+    write: tuple[str, ...] = ()
+    files: tuple[tuple[str, str], ...] = ()
+    connect: tuple[int, ...] = ()
+
+
+class Companion(msgspec.Struct, frozen=True, kw_only=True):
+    """A process beside the commands and outside their jail, from before the first to after the last.
+
+    It reads `secret` from the descriptor whose number replaces "{fd}" in `argv`, and is ready when `ready` exists.
+    """
+
+    argv: tuple[str, ...]
+    secret: str
+    ready: str  # a path, such as its socket
+
+
 class AttemptSpec(msgspec.Struct, frozen=True, kw_only=True):
     """Commands run in order until one exits with a code outside its `ok`; `timeout_s` bounds them together."""
 
@@ -96,6 +122,8 @@ class AttemptSpec(msgspec.Struct, frozen=True, kw_only=True):
     cwd: str
     timeout_s: float | None = None
     grace_s: float = 30.0
+    jail: Jail | None = None
+    companion: Companion | None = None
 
 
 class Progress(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
