@@ -12,6 +12,7 @@ import msgspec
 import platformdirs
 
 from exocomp.errors import WrongUsage
+from exocomp.model import Tier
 
 SYSTEM_FILE = Path("/etc/exocomp/exocomp.toml")
 
@@ -27,6 +28,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     pass_env: tuple[str, ...] = ()  # names (a trailing * allowed) of the daemon's environment that tofu jobs get
     stage_limit_mib: int = 256
     job_timeout_s: float = 4 * 3600.0
+    sandbox: Tier = Tier.ENFORCING  # what stands around every job; less only by this setting
 
 
 class Resolved(msgspec.Struct, frozen=True, kw_only=True):

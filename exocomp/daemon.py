@@ -119,6 +119,8 @@ async def _serve(settings: Settings, layout: Layout, store: Store) -> int:
             slots=settings.workers,
             onboarding_playbook=str(runbooks.path("onboard.yml")),
             standing=lambda name: standing_path(layout, name),
+            tier=settings.sandbox,
+            data_dir=str(layout.root),
         )
         await sequencer.run(**started)
 

@@ -41,6 +41,14 @@ class Trust(enum.StrEnum):
     OPERATOR = "operator"
 
 
+class Tier(enum.StrEnum):
+    """How much stands around a job: all layers, no namespaces, or nothing."""
+
+    ENFORCING = "enforcing"
+    DEGRADED = "degraded"
+    OFF = "off"
+
+
 _S = StepState
 # A step leaves `succeeded` only when a person retries from it or from an earlier one.
 MOVES: dict[StepState, frozenset[StepState]] = {
@@ -64,6 +72,7 @@ class Workspace(msgspec.Struct, frozen=True, kw_only=True):
     engine: str | None = None  # "tofu", "terraform", or None: look one up
     var_files: tuple[str, ...] = ()
     variables: dict[str, str] = {}
+    egress: tuple[int, ...] = ()  # TCP ports that its engine may connect to, beside 443
     created_at: float = 0.0
 
 
@@ -79,6 +88,7 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     diff: bool = False
     extra_vars: dict[str, Any] | None = None
     ssh_identities: tuple[str, ...] = ()
+    egress: tuple[int, ...] = ()  # TCP ports that its plays may connect to, beside 22
 
 
 class Workflow(msgspec.Struct, frozen=True, kw_only=True):

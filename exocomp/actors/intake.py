@@ -44,6 +44,7 @@ class Intake:
         return command
 
     def _add(self, command: c.AddWorkspace) -> c.AddWorkspace:
+        check_ports(command.workspace.egress)
         workspace = tofu.check(command.workspace)
         self._set_aside(workspace.name)
         if command.adopt_state:
@@ -78,8 +79,16 @@ class Intake:
                 regular_file(Path(playbook), "playbook")
         for identity in command.options.ssh_identities:
             regular_file(Path(identity), "--ssh-identity")
+        check_ports(command.options.egress)
         if not command.options.ssh_wait_s > 0:
             raise WrongUsage(f"--ssh-wait must be above zero, not {command.options.ssh_wait_s}")
+
+
+def check_ports(ports: tuple[int, ...]) -> None:
+    """Raises WrongUsage for a number that is no TCP port."""
+    for port in ports:
+        if not 1 <= port <= 65535:
+            raise WrongUsage(f"--egress {port} is not a TCP port", hint="a number from 1 to 65535")
 
 
 def regular_file(path: Path, what: str) -> None:

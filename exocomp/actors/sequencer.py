@@ -14,7 +14,7 @@ from exocomp.actors import orders
 from exocomp.actors.base import Actor, Mailbox
 from exocomp.errors import Conflict, ExocompError, WrongUsage
 from exocomp.inventory import generations
-from exocomp.model import Generation, RunState, StepRow, StepState, Workflow
+from exocomp.model import Generation, RunState, StepRow, StepState, Tier, Workflow
 from exocomp.protocol import commands as c
 from exocomp.protocol.events import StepQueued
 from exocomp.protocol.jobs import Job, PlayJob
@@ -41,6 +41,8 @@ class Sequencer(Actor[Mail]):
         slots: int,
         onboarding_playbook: str,
         standing: Callable[[str], Path],
+        tier: Tier = Tier.ENFORCING,
+        data_dir: str = "",
     ) -> None:
         super().__init__(mailbox=mailbox)
         self.store = store
@@ -48,6 +50,8 @@ class Sequencer(Actor[Mail]):
         self._slots = slots
         self._onboarding_playbook = onboarding_playbook
         self._standing = standing
+        self._tier = tier
+        self._data_dir = data_dir
         self._draining = False
         self._queued: set[tuple[str, str]] = set()
 
@@ -169,7 +173,7 @@ class Sequencer(Actor[Mail]):
                     self._say_queued(row, workflow, "other jobs")
                 else:
                     running += job.kind in SHIMMED
-                    job = steps.release(self.store, row, job)
+                    job = steps.release(self.store, row, job, self._tier if job.kind in SHIMMED else None)
                     self._queued.discard((row.workflow, row.name))
                     await self._runners[job.kind].tell(RunJob(job=job, attempt=job.attempt))
 
@@ -215,6 +219,8 @@ class Sequencer(Actor[Mail]):
             workspace=workspaces.get(self.store, workflow.workspace),
             generation=self._generation(workflow),
             onboarding_playbook=self._onboarding_playbook,
+            data_dir=self._data_dir,
+            jailed=self._tier is not Tier.OFF,
         )
 
     def _generation(self, workflow: Workflow) -> Generation | None:

@@ -64,6 +64,9 @@ class PlayFlags:
     ssh_identity: Annotated[
         tuple[str, ...], Parameter(group=PLAY, help="A private key file for the logins; may repeat.")
     ] = ()
+    egress: Annotated[
+        tuple[int, ...], Parameter(group=PLAY, help="A TCP port beside 22 that the plays may connect to; may repeat.")
+    ] = ()
 
 
 PLAY_FLAGS = PlayFlags()

@@ -118,7 +118,16 @@ def run_options(play: PlayFlags, *, ssh_wait: str = "5m", onboard_playbook: str 
         diff=play.diff,
         extra_vars=extra_vars(play.extra_vars),
         ssh_identities=tuple(str(regular_file(path, "--ssh-identity")) for path in play.ssh_identity),
+        egress=ports(play.egress),
     )
+
+
+def ports(numbers: Sequence[int]) -> tuple[int, ...]:
+    """TCP ports, each once."""
+    for number in numbers:
+        if not 1 <= number <= 65535:
+            raise WrongUsage(f"--egress {number} is not a TCP port", hint="a number from 1 to 65535")
+    return tuple(dict.fromkeys(numbers))
 
 
 def count(number: int, flag: str) -> int:

@@ -39,6 +39,9 @@ def add(
     root: Annotated[
         str | None, Parameter(help="The directory to stage, for modules that reach above DIRECTORY.")
     ] = None,
+    egress: Annotated[
+        tuple[int, ...], Parameter(help="A TCP port beside 443 that its engine may connect to; may repeat.")
+    ] = (),
     adopt_state: Annotated[bool, Parameter(help="Take over the state file that lies in DIRECTORY.")] = False,
     common: Common = COMMON,
 ) -> int:
@@ -56,6 +59,7 @@ def add(
         engine=engine,
         var_files=tuple(str(parse.regular_file(file, "--var-file")) for file in var_file),
         variables=parse.pairs(var, "--var"),
+        egress=parse.ports(egress),
     )
     done = doing.do(common, AddWorkspace(workspace=workspace, adopt_state=adopt_state), Done)
     output.emit(common, done, done.message)

@@ -41,6 +41,7 @@ class PlayJob(msgspec.Struct, frozen=True, kw_only=True, tag="ansible"):
     diff: bool = False
     extra_vars: dict[str, Any] | None = None
     ssh_identities: tuple[str, ...] = ()
+    egress: tuple[int, ...] = ()
 
 
 class ProbeJob(msgspec.Struct, frozen=True, kw_only=True, tag="probe"):

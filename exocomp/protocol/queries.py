@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from exocomp.model import AttemptState, Generation, Pin, StepRow, Workflow, Workspace
+from exocomp.model import AttemptState, Generation, Pin, StepRow, Tier, Workflow, Workspace
 from exocomp.protocol.events import Recorded
 from exocomp.protocol.jobs import Job
 
@@ -98,6 +98,7 @@ class AttemptView(msgspec.Struct, frozen=True, kw_only=True):
     started_at: float
     ended_at: float | None = None
     exit_code: int | None = None
+    tier: Tier | None = None  # what stood around it; None for jobs inside the daemon
 
 
 class JobView(msgspec.Struct, frozen=True, kw_only=True, tag="job"):
@@ -111,6 +112,7 @@ class StepView(msgspec.Struct, frozen=True, kw_only=True):
     step: StepRow
     attempts: int
     hosts: tuple[HostResult, ...]
+    tier: Tier | None = None  # of the latest attempt
 
 
 class WorkflowView(msgspec.Struct, frozen=True, kw_only=True, tag="workflow"):

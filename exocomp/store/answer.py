@@ -75,6 +75,7 @@ def _workflow(store: Store, workflow: Workflow) -> q.WorkflowView:
             step=step,
             attempts=jobs.tries(store, workflow.id, step.name),
             hosts=jobs.hosts(store, step.job) if step.job else (),
+            tier=jobs.tier(store, step.job) if step.job else None,
         )
         for step in steps.of(store, workflow.id)
     )

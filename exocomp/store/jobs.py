@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from exocomp.errors import Conflict, NotFound
+from exocomp.model import Tier
 from exocomp.protocol.jobs import Job
 from exocomp.protocol.queries import AttemptView, HostResult
 from exocomp.store import rows
@@ -54,6 +55,12 @@ def attempts(store: Store, job: str) -> tuple[AttemptView, ...]:
 
 def hosts(store: Store, job: str) -> tuple[HostResult, ...]:
     return tuple(map(rows.host_result, store.rows(HOSTS, job)))
+
+
+def tier(store: Store, job: str) -> Tier | None:
+    """What stood around the latest attempt."""
+    latest = attempts(store, job)
+    return latest[-1].tier if latest else None
 
 
 def tries(store: Store, workflow: str, step: str) -> int:

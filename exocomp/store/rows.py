@@ -15,6 +15,7 @@ from exocomp.model import (
     RunState,
     StepRow,
     StepState,
+    Tier,
     Trust,
     Workflow,
     Workspace,
@@ -28,7 +29,7 @@ Row = tuple[Any, ...]
 WORKFLOW = "id, kind, workspace, playbook, options, state, created_at, ended_at, reason, hint"
 STEP = "workflow, position, name, stage, state, job, started_at, ended_at, reason, hint"
 JOB = "id, workflow, step, spec, key, state, attempt, created_at, ended_at, reason, hint"
-ATTEMPT = "number, state, started_at, ended_at, exit_code"
+ATTEMPT = "number, state, started_at, ended_at, exit_code, tier"
 HOST_RESULT = "host, outcome, detail, ok, changed, failed, unreachable"
 GENERATION = "inventory, number, path, digest, hosts, created_at, workflow"
 PIN = "name, key_type, key, trust, pinned_at, fingerprint, workflow"
@@ -94,9 +95,14 @@ def job(row: Row) -> Job:
 
 
 def attempt(row: Row) -> AttemptView:
-    number, state, started_at, ended_at, exit_code = row
+    number, state, started_at, ended_at, exit_code, tier = row
     return AttemptView(
-        number=number, state=AttemptState(state), started_at=started_at, ended_at=ended_at, exit_code=exit_code
+        number=number,
+        state=AttemptState(state),
+        started_at=started_at,
+        ended_at=ended_at,
+        exit_code=exit_code,
+        tier=None if tier is None else Tier(tier),
     )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import msgspec
 
 from exocomp.errors import IllegalMove, StaleMove
-from exocomp.model import MOVES, RunState, StepRow, StepState
+from exocomp.model import MOVES, RunState, StepRow, StepState, Tier
 from exocomp.protocol.events import AttemptAdopted, AttemptLost, HostKeyRefused, StepMoved, WorkflowEnded
 from exocomp.protocol.jobs import Job
 from exocomp.protocol.mail import Report
@@ -29,7 +29,7 @@ INSERT INTO job (id, workflow, step, kind, spec, key, state, attempt, created_at
 VALUES (?, ?, ?, ?, ?, ?, 'running', 1, ?)
 """
 NEXT_ATTEMPT = "UPDATE job SET attempt = attempt + 1 WHERE id = ? AND state = 'running'"
-ADD_ATTEMPT = "INSERT INTO attempt (job, number, state, started_at) VALUES (?, ?, 'running', ?)"
+ADD_ATTEMPT = "INSERT INTO attempt (job, number, state, started_at, tier) VALUES (?, ?, 'running', ?, ?)"
 END_ATTEMPT = (
     "UPDATE attempt SET state = ?, ended_at = ?, exit_code = ? WHERE job = ? AND number = ? AND state = 'running'"
 )
@@ -102,7 +102,7 @@ def workspace_of(tx: Transaction, workflow: str) -> str | None:
     return row[0] if row else None
 
 
-def release(store: Store, step: StepRow, job: Job) -> Job:
+def release(store: Store, step: StepRow, job: Job, tier: Tier | None = None) -> Job:
     """ready → running with a new job, or with the next attempt of the job that was lost; returns it as recorded."""
     with store.transaction(f"release.{step.name}") as tx:
         if tx.row(JOB, job.id):
@@ -112,7 +112,7 @@ def release(store: Store, step: StepRow, job: Job) -> Job:
         else:
             spec = msgspec.json.encode(job.spec).decode()
             tx.run(ADD_JOB, job.id, step.workflow, step.name, job.kind, spec, job.key, tx.now)
-        tx.run(ADD_ATTEMPT, job.id, job.attempt, tx.now)
+        tx.run(ADD_ATTEMPT, job.id, job.attempt, tx.now, tier and tier.value)
         move(tx, step, StepState.RUNNING, job=job.id, attempt=job.attempt)
     return job
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Literal
 
 import msgspec
 
-from exocomp.errors import NotFound
-from exocomp.model import Generation, Workflow, Workspace
+from exocomp.errors import ExocompError, NotFound
+from exocomp.model import Generation, Host, Workflow, Workspace
 from exocomp.protocol.jobs import JobSpec
 from exocomp.protocol.mail import Report
+
+SSH_PORT = 22
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True):
@@ -19,6 +22,8 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     workspace: Workspace
     generation: Generation | None = None
     onboarding_playbook: str = ""  # the seeded runbook
+    data_dir: str = ""
+    jailed: bool = True
 
     @property
     def inventory(self) -> str:
@@ -37,6 +42,30 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
                 hint="declare an `ansible_inventory` output in the module",
             )
         return self.generation
+
+    def reach(self, hosts: Iterable[Host]) -> None:
+        """No late surprise: raises ExocompError naming the first host that the plays of this run may not reach.
+
+        Inside the jail a play has TCP 22 and each `--egress`, and of the disk outside the data dir only each
+        `--ssh-identity`.
+        """
+        options = self.workflow.options
+        for host in hosts if self.jailed else ():
+            if not host.over_ssh:
+                continue
+            if host.port != SSH_PORT and host.port not in options.egress:
+                raise ExocompError(
+                    f"{host.name} answers SSH on port {host.port}, which the jobs of this run may not connect to",
+                    hint=f"run it with --egress {host.port}",
+                )
+            key = host.identity_file
+            if key is None or key in options.ssh_identities or key.startswith(f"{self.data_dir}/"):
+                continue
+            if key.startswith(("/", "~")):
+                raise ExocompError(
+                    f"the inventory names key file {key} for {host.name}, which the jobs of this run may not read",
+                    hint=f"run it with --ssh-identity {key}" + (" (as an absolute path)" if key[0] == "~" else ""),
+                )
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):

@@ -18,9 +18,11 @@ class Configure(base.Step, frozen=True, kw_only=True):
         options = run.workflow.options
         if run.workflow.playbook is None:
             raise WrongUsage("no playbook was named", hint="exocomp provision run <workspace> <playbook>")
+        generation = run.hosts_of()
+        run.reach(generation.hosts)
         return PlayJob(
             playbook=run.workflow.playbook,
-            generation=run.hosts_of(),
+            generation=generation,
             facts=run.workflow.id,
             limit=options.limit,
             tags=options.tags,
@@ -29,4 +31,5 @@ class Configure(base.Step, frozen=True, kw_only=True):
             diff=options.diff,
             extra_vars=options.extra_vars,
             ssh_identities=options.ssh_identities,
+            egress=options.egress,
         )

@@ -18,6 +18,7 @@ class Onboard(base.Step, frozen=True, kw_only=True):
         generation = run.hosts_of()
         if not any(host.over_ssh for host in generation.hosts):
             return base.Nothing(reason="no host is reached over SSH")
+        run.reach(generation.hosts)
         skipped = [host.name for host in generation.hosts if not host.over_ssh]
         options = run.workflow.options
         return PlayJob(
@@ -27,6 +28,7 @@ class Onboard(base.Step, frozen=True, kw_only=True):
             facts=run.workflow.id,
             limit=":".join(["all", *(f"!{name}" for name in skipped)]) if skipped else None,
             ssh_identities=options.ssh_identities,
+            egress=options.egress,
         )
 
     def settle(self, run: base.Run, report: Report) -> base.Verdict:

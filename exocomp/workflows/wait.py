@@ -20,6 +20,7 @@ class Wait(base.Step, frozen=True, kw_only=True):
                 f"can't pass: {first.name} ({first.proxy})",
                 hint="give the hosts an address that the control host reaches, or onboard them by a play of your own",
             )
+        run.reach(hosts)
         if not hosts:
             return base.Nothing(reason="no host is reached over SSH")
         return ProbeJob(hosts=hosts, timeout_s=run.workflow.options.ssh_wait_s)

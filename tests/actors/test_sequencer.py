@@ -15,12 +15,12 @@ from exocomp.actors.base import Mailbox
 from exocomp.actors.sequencer import Sequencer
 from exocomp.errors import Conflict, NotFound, WrongUsage
 from exocomp.inventory import generations
-from exocomp.model import Host, RunOptions, RunState, Workspace
+from exocomp.model import Host, RunOptions, RunState, Tier, Workspace
 from exocomp.protocol import commands as c
 from exocomp.protocol import events as e
 from exocomp.protocol.mail import Answered, Captured, Drain, Report, RunJob, RunnerRestarted, StopJob
 from exocomp.protocol.queries import HostResult
-from exocomp.store import events, inventories, steps, workflows
+from exocomp.store import events, inventories, jobs, steps, workflows
 from exocomp.store.store import Store, open_writer
 
 WEB = Host(name="web1", address="192.0.2.1")
@@ -347,3 +347,61 @@ async def test_options_reach_the_configure_play_and_only_it(house: House) -> Non
         await house.report(onboard, hosts=(HostResult(host="web1", outcome="ok"),))
         spec = (await house.told()).job.spec
     assert (spec.limit, spec.tags, spec.check, spec.extra_vars) == ("web1", "a", True, {"x": 1})
+
+
+ODD_PORT = msgspec.structs.replace(WEB, port=2222)
+
+
+async def test_a_port_that_was_not_granted_is_refused_before_the_wait(house: House) -> None:
+    async with living(house):
+        id = await house.start()
+        await house.report(await house.told(), captured=house.captured(ODD_PORT))
+        assert house.quiet()
+    ended = workflows.get(house.store, id)
+    assert "web1 answers SSH on port 2222" in ended.reason
+    assert ended.hint == "run it with --egress 2222"
+    assert house.states(id) == ["succeeded", "failed", "blocked", "blocked", "blocked"]
+
+
+@pytest.mark.parametrize("kind", ["provision", "handoff"])
+async def test_a_granted_port_is_waited_for_and_reaches_the_play(house: House, kind: str) -> None:
+    async with living(house):
+        await house.start(kind, options=RunOptions(egress=(2222,)))
+        await house.report(await house.told(), captured=house.captured(ODD_PORT))
+        job = (await house.told()).job
+    assert job.kind == {"provision": "probe", "handoff": "ansible"}[kind]
+
+
+@pytest.mark.parametrize(
+    ("key", "options", "refused"),
+    [
+        ("/home/op/.ssh/id", RunOptions(), True),
+        ("~/.ssh/id", RunOptions(), True),
+        ("/home/op/.ssh/id", RunOptions(ssh_identities=("/home/op/.ssh/id",)), False),
+        ("/data/keys/id", RunOptions(), False),
+        ("keys/id", RunOptions(), False),
+    ],
+)
+async def test_a_key_file_that_no_job_may_read_is_refused_with_its_flag(
+    house: House, key: str, options: RunOptions, refused: bool
+) -> None:
+    house.sequencer._data_dir = "/data"
+    async with living(house):
+        id = await house.start(options=options)
+        host = msgspec.structs.replace(WEB, identity_file=key)
+        await house.report(await house.told(), captured=house.captured(host))
+        if not refused:
+            await house.told()
+    assert house.states(id)[1] == ("failed" if refused else "running")
+    assert ("--ssh-identity" in workflows.get(house.store, id).hint) is refused
+
+
+async def test_without_a_jail_nothing_is_out_of_reach_and_the_tier_is_recorded(house: House) -> None:
+    house.sequencer._tier = Tier.OFF
+    async with living(house):
+        await house.start()
+        apply = await house.told()
+        await house.report(apply, captured=house.captured(ODD_PORT))
+        wait = await house.told()
+    assert jobs.tier(house.store, apply.job.id) is Tier.OFF
+    assert jobs.tier(house.store, wait.job.id) is None
