@@ -10,10 +10,10 @@ import sys
 from pathlib import Path
 
 from bench.ratio import compare
-from exocomp import runbooks
 from tests.lab.estate import WORKSPACE, Estate
 from tests.lab.machines import Lab
 
+PLAYS = Path(__file__).parent / "plays"
 SCRIPT = r"""
 set -euo pipefail
 terraform init -input=false >/dev/null
@@ -35,9 +35,7 @@ def main(count: int) -> None:
     estate = Estate(lab)
     names = [f"web{number}" for number in range(1, count + 1)]
     try:
-        subprocess.run(
-            ["ssh-keygen", "-q", "-y", "-f", estate.key], check=True, stdout=Path(f"{estate.key}.pub").open("w")
-        )
+        Path(f"{estate.key}.pub").write_text(lab.public_key)
         estate.home.serve()
         estate.register()
 
@@ -50,12 +48,13 @@ def main(count: int) -> None:
 
         def chain() -> None:
             afresh()
-            estate.home.run(*estate.chain("site.yml", "--wait"))
+            words = ("provision", "run", WORKSPACE, str(PLAYS / "configure.yml"), "--ssh-identity", str(estate.key))
+            estate.home.run(*words, "--wait")
 
         def script() -> None:
             afresh()
-            more = {"KEY": str(estate.key), "PLAY": estate.play("site.yml")}
-            env = estate.home.env(ONBOARD=str(runbooks.path("onboard.yml")), ANSIBLE_FORKS="5", **more)
+            plays = {"ONBOARD": str(PLAYS / "onboard.yml"), "PLAY": str(PLAYS / "configure.yml")}
+            env = estate.home.env(KEY=str(estate.key), **plays)
             subprocess.run(
                 [*lab.argv, "bash", "-c", SCRIPT], cwd=estate.module, env=env, check=True, capture_output=True
             )

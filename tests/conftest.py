@@ -11,6 +11,13 @@ from tests.lab import machines
 from tests.lab.estate import Estate
 from tests.lab.machines import Lab
 
+SLOW = ("tests/crash/", "tests/e2e/")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What is fast goes first."""
+    items.sort(key=lambda item: item.nodeid.startswith(SLOW))
+
 
 @pytest.fixture(scope="session")
 def lab() -> Iterator[Lab]:
