@@ -27,7 +27,7 @@ import msgspec
 import trio
 from trio_websocket import ConnectionClosed, HandshakeError, WebSocketConnection, wrap_client_stream
 
-from exocomp.errors import ExocompError, NoDaemon
+from exocomp.errors import ExocompError, NoDaemon, WrongUsage
 from exocomp.protocol import codec
 from exocomp.protocol.commands import AnyCommand, AnyReply
 from exocomp.protocol.events import Recorded
@@ -187,8 +187,12 @@ class Client:
     async def _say(self, frame: codec.FromClient) -> None:
         if self._closed.is_set():
             raise self._gone()
+        text = codec.encode(frame)
+        if len(text) > codec.LARGEST // 4:  # a character is up to 4 bytes
+            what = f"the request is too large: {len(text) / (1 << 20):.1f} million characters"
+            raise WrongUsage(what, hint="put what is large (extra-vars?) into files of the playbook's project")
         try:
-            await self._ws.send_message(codec.encode(frame))
+            await self._ws.send_message(text)
         except ConnectionClosed:
             raise self._gone() from None
 

@@ -6,7 +6,7 @@ import os
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 import platformdirs
@@ -22,12 +22,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     data_dir: str = ""
     socket: str = ""
-    workers: int = 8  # jobs that run at once
+    workers: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 8  # jobs that run at once
     engine: str = ""  # "tofu", "terraform" or a path; empty: tofu when present, else terraform
     ansible_playbook: str = ""  # empty: the one of exocomp's own environment
     pass_env: tuple[str, ...] = ()  # names (a trailing * allowed) of the daemon's environment that tofu jobs get
-    stage_limit_mib: int = 256
-    job_timeout_s: float = 4 * 3600.0
+    stage_limit_mib: Annotated[int, msgspec.Meta(ge=1)] = 256
+    job_timeout_s: Annotated[float, msgspec.Meta(gt=0)] = 4 * 3600.0
     sandbox: Tier = Tier.ENFORCING  # what stands around every job; less only by this setting
 
 

@@ -24,14 +24,14 @@ from exocomp.actors.sequencer import Sequencer
 from exocomp.actors.tail import Tail
 from exocomp.actors.workers import Workers
 from exocomp.config import Layout, Settings
-from exocomp.errors import Conflict, WrongUsage
+from exocomp.errors import Conflict, ExocompError, WrongUsage
 from exocomp.inventory.generations import standing_path
 from exocomp.protocol.events import DaemonStarted, DaemonStopped
 from exocomp.protocol.mail import Drain, RunnerRestarted
 from exocomp.ssh.fleet_key import FleetKey
 from exocomp.store import events, inventories, pins, steps
 from exocomp.store.store import Store, open_writer
-from exocomp.supervisor import Child, Escalated, Supervisor
+from exocomp.supervisor import Child, Escalated, Supervisor, single
 
 log = structlog.get_logger()
 
@@ -42,6 +42,7 @@ LONGEST_ROOT = 45
 def serve(settings: Settings) -> int:
     """Run until SIGTERM or SIGINT; returns the exit code. Raises ExocompError when it may not start."""
     _log_to_stderr()
+    os.umask(0o077)  # whatever is made below the data dir, by whatever library, is its owner's alone
     layout = Layout(Path(settings.data_dir))
     lock = take(layout)
     try:
@@ -62,10 +63,15 @@ def take(layout: Layout) -> int:
             f"the data dir's path is longer than {LONGEST_ROOT} bytes: {root}",
             hint="ssh's control sockets would not fit; choose a shorter --data-dir",
         )
-    root.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if root.stat().st_mode & 0o077:
-        raise WrongUsage(f"the data dir {root} is open to others", hint=f"chmod 700 {root}")
-    lock = os.open(layout.daemon_lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if root.stat().st_mode & 0o077:
+            raise WrongUsage(f"the data dir {root} is open to others", hint=f"chmod 700 {root}")
+        lock = os.open(layout.daemon_lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise WrongUsage(
+            f"cannot use the data dir {root}: {error.strerror}", hint="choose another --data-dir"
+        ) from None
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -150,17 +156,18 @@ async def _serve(settings: Settings, layout: Layout, store: Store) -> int:
         )
     )
     events.note(store, "daemon_started", DaemonStarted(version=__version__, running=len(steps.running_jobs(store))))
-    escalated = False
+    escalated: Exception | None = None
     try:
         async with trio.open_nursery() as nursery:
             await nursery.start(supervisor.run)
             log.info("serving", socket=settings.socket, data_dir=str(layout.root), pid=os.getpid())
             nursery.start_soon(_until_signal, supervisor, sequencer_box)
     except* Escalated as group:
-        for error in group.exceptions:
-            log.error("escalated", error=str(error))
-        escalated = True
-    if escalated:
+        escalated = single(group)
+    if escalated is not None:
+        if isinstance(escalated.__cause__, ExocompError):
+            raise escalated.__cause__
+        log.error("escalated", error=str(escalated))
         return 1
     events.note(store, "daemon_stopped", DaemonStopped(running=len(steps.running_jobs(store))))
     return 0
@@ -194,5 +201,6 @@ def _log_to_stderr() -> None:
             structlog.processors.format_exc_info,
             structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty()),
         ],
+        wrapper_class=structlog.make_filtering_bound_logger("info"),
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
     )

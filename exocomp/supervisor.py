@@ -10,6 +10,8 @@ import msgspec
 import structlog
 import trio
 
+from exocomp.errors import ActorGone, ExocompError
+
 log = structlog.get_logger()
 
 BURST = 5
@@ -74,16 +76,28 @@ class Supervisor:
                                 await child.restarted()
                         raise Escalated(f"{child.name} ended although nobody stopped it")
                     except Exception as error:
-                        await self._consider(child, deaths, error)
+                        await self._consider(child, deaths, single(error), is_up=known)
         finally:
             gone.set()
 
-    async def _consider(self, child: Child, deaths: deque[float], error: Exception) -> None:
-        """Sleep before the next try, or raise Escalated."""
-        log.error("child died", child=child.name, exc_info=error)
+    async def _consider(self, child: Child, deaths: deque[float], error: Exception, *, is_up: bool) -> None:
+        """Sleep before the next try, or raise Escalated: at once for a child that refuses to start at all."""
         now = trio.current_time()
         deaths.append(now)
         too_often = len(deaths) == BURST and now - deaths[0] < WINDOW_S
-        if child.policy == "escalate" or too_often:
+        refuses = isinstance(error, ExocompError) and not is_up
+        is_last = child.policy == "escalate" or too_often or refuses
+        if not isinstance(error, ExocompError | ActorGone):
+            log.error("child died", child=child.name, exc_info=error)
+        elif not is_last:
+            log.error("child died", child=child.name, error=str(error))
+        if is_last:
             raise Escalated(f"{child.name} died: {error!r}") from error
         await trio.sleep(min(FIRST_PAUSE_S * 2 ** (len(deaths) - 1), LONGEST_PAUSE_S))
+
+
+def single(error: Exception) -> Exception:
+    """What a nursery wrapped, if it is a single failure."""
+    while isinstance(error, ExceptionGroup) and len(error.exceptions) == 1:
+        error = error.exceptions[0]
+    return error

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import shutil
 import socket
 import subprocess
@@ -15,9 +16,12 @@ from typing import Any
 
 from exocomp.config import Settings
 from exocomp.drivers.ansible import order, outcome
-from exocomp.model import Exit, Generation, Host, Verdict
-from exocomp.protocol.jobs import AttemptSpec, PlayJob
+from exocomp.model import Exit, Generation, Host, Pin, Trust, Verdict
+from exocomp.protocol.jobs import AttemptSpec, Companion, PlayJob
 from exocomp.protocol.queries import HostResult
+from exocomp.ssh.companion import companion
+from exocomp.ssh.fleet_key import FleetKey
+from exocomp.ssh.known_hosts import parse
 
 LOCAL = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
 PUBLIC = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAII6RUEfjC+7EvohKeBL3Gq/JAmHP/HnqPgxY1cM+sRcI exocomp fleet"
@@ -51,6 +55,8 @@ class Bench:
         (self.project / "site.yml").write_text(playbook)
         (self.attempt / "inventory.json").write_text(inventory)
         public = fields.pop("fleet_public", PUBLIC)
+        pinned, users = fields.pop("pinned", known_hosts), fields.pop("users", None)
+        agent = self.agent(pinned, users) if self.key.exists() and pinned else None
         settings = fields.pop("settings", Settings())
         job = PlayJob(
             playbook=str(self.project / "site.yml"),
@@ -71,16 +77,25 @@ class Bench:
             playbook=self.project / "site.yml",
             inventory=self.attempt / "inventory.json",
             known_hosts=known_hosts,
-            fleet_private=self.key,
-            fleet_public=public,
+            fleet_public=self.key.with_suffix(".pub").read_text() if agent else public,
+            agent=agent,
             facts=self.root / "facts",
             settings=settings,
         )
         return job, spec
 
+    def agent(self, pinned: str, users: frozenset[str] | None) -> Companion:
+        """The agent for the hosts and keys of a known_hosts text."""
+        pins: dict[str, list[Pin]] = {}
+        for entry in parse(pinned):
+            name, (kind, blob) = entry.names[0], entry.key
+            pin = Pin(name=name, key_type=kind, key=blob, trust=Trust.TOFU, pinned_at=0.0, fingerprint="")
+            pins.setdefault(name, []).append(pin)
+        return companion(FleetKey(self.key.with_suffix(".pub").read_text(), self.key), self.attempt, pins, users)
+
     def run(self, spec: AttemptSpec) -> Exit:
         command = spec.commands[0]
-        with (self.attempt / command.stdout).open("ab") as log:
+        with beside(spec.companion, self.attempt), (self.attempt / command.stdout).open("ab") as log:
             done = subprocess.run(
                 command.argv,
                 env=spec.env,
@@ -102,8 +117,8 @@ class Bench:
             self.end_masters()
         return verdict, {result.host: result for result in results}
 
-    def end_masters(self) -> None:
-        for control in (self.attempt / "c").iterdir():
+    def end_masters(self, attempt: Path | None = None) -> None:
+        for control in ((attempt or self.attempt) / "c").iterdir():
             path = str(control).replace("%", "%%")
             subprocess.run(["ssh", "-O", "exit", "-o", f'ControlPath="{path}"', "x"], check=True, capture_output=True)
 
@@ -112,9 +127,31 @@ class Bench:
         return (self.attempt / "log").read_text("utf-8", "replace")
 
 
-def new_key(path: Path, comment: str = "test") -> str:
-    """Make an ed25519 key pair; returns the public line."""
-    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", comment, "-f", path], check=True)
+@contextlib.contextmanager
+def beside(agent: Companion | None, attempt: Path) -> Iterator[subprocess.Popen[bytes] | None]:
+    """The companion of an attempt, started and ended as the shim does."""
+    if agent is None:
+        yield None
+        return
+    secret = os.memfd_create("secret")
+    os.write(secret, agent.secret.encode())
+    argv = [part.replace("{fd}", str(secret)) for part in agent.argv]
+    with (attempt / "log").open("ab") as log:
+        process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, pass_fds=[secret])
+    os.close(secret)
+    try:
+        while not Path(agent.ready).exists():
+            assert process.poll() is None, (attempt / "log").read_text()
+            time.sleep(0.005)
+        yield process
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def new_key(path: Path, comment: str = "test", kind: tuple[str, ...] = ("ed25519",)) -> str:
+    """Make a key pair, `kind` being ssh-keygen's -t and what follows; returns the public line."""
+    subprocess.run(["ssh-keygen", "-q", "-t", *kind, "-N", "", "-C", comment, "-f", path], check=True)
     return path.with_name(path.name + ".pub").read_text().strip()
 
 
@@ -139,9 +176,9 @@ class Sshd:
 
 
 @contextlib.contextmanager
-def sshd(root: Path, *, subsystem: bool = True) -> Iterator[Sshd]:
+def sshd(root: Path, *, subsystem: bool = True, kind: tuple[str, ...] = ("ed25519",)) -> Iterator[Sshd]:
     program = shutil.which("sshd", path="/usr/sbin:/usr/bin:/usr/local/sbin") or "/usr/sbin/sshd"
-    new_key(root / "host_key")
+    new_key(root / "host_key", kind=kind)
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port = probe.getsockname()[1]
     options = {

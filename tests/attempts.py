@@ -46,11 +46,13 @@ def sh(script: str, **more: Any) -> Command:
 
 
 class Shim:
-    """One attempt run without a daemon."""
+    """One attempt run without a daemon, by `python` and the copy of the shim that a person may read."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, *, python: str = sys.executable, program: Path = SHIM, **popen: Any) -> None:
         self.directory = directory
         self.process: subprocess.Popen[bytes] | None = None
+        self._argv = [python, "-I", "-S", str(program)]
+        self._popen = popen
 
     def start(self, *commands: Command, preexec_fn: Callable[[], None] | None = None, **more: Any) -> None:
         spec = AttemptSpec(**{"commands": commands, "env": ENV, "cwd": str(self.directory), "grace_s": 0.3, **more})
@@ -61,7 +63,8 @@ class Shim:
         for fd in (lock_fd, spec_fd):
             os.set_inheritable(fd, True)
         self.process = subprocess.Popen(
-            [sys.executable, "-I", "-S", str(SHIM), str(self.directory), str(lock_fd), str(spec_fd)],
+            [*self._argv, str(self.directory), str(lock_fd), str(spec_fd)],
+            **self._popen,
             start_new_session=True,
             preexec_fn=preexec_fn,
             restore_signals=False,

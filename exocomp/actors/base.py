@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import AsyncIterator
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -25,6 +26,11 @@ class Mailbox(Generic[M]):
 
     async def tell(self, message: M) -> None:
         await self._send.send(Envelope(message))
+
+    def nudge(self, message: M) -> None:
+        """For a message that any other one can stand in for: a full mailbox does not take it."""
+        with contextlib.suppress(trio.WouldBlock):
+            self._send.send_nowait(Envelope(message))
 
     async def ask(self, message: M) -> Any:
         """The actor's answer; raises the ExocompError it refused with, ActorGone if it died before answering."""

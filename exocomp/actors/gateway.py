@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
+import stat
 import struct
 from pathlib import Path
 
@@ -16,7 +18,7 @@ from exocomp.actors.base import Mailbox
 from exocomp.actors.intake import Intake
 from exocomp.actors.tail import Tail
 from exocomp.config import Layout
-from exocomp.errors import ExocompError, NotAllowed, WrongUsage
+from exocomp.errors import Conflict, ExocompError, NotAllowed, WrongUsage
 from exocomp.protocol import codec
 from exocomp.protocol.commands import AnyCommand, AnyReply, ScanHost
 from exocomp.protocol.events import Recorded
@@ -26,6 +28,8 @@ from exocomp.store.store import Store
 
 log = structlog.get_logger()
 
+BACKLOG = 1024
+ELSEWHERE = "choose another --socket"
 LONGEST_PATH = 107  # sun_path of unix(7), less the final NUL
 
 
@@ -64,7 +68,7 @@ class Gateway:
         uid = peer_uid(stream)
         try:
             async with trio.open_nursery() as nursery:
-                request = await wrap_server_stream(nursery, stream)
+                request = await wrap_server_stream(nursery, stream, max_message_size=codec.LARGEST)
                 websocket = await request.accept()
                 if uid in (os.getuid(), 0):
                     await Session(self, websocket, nursery).run()
@@ -78,6 +82,8 @@ class Gateway:
                 nursery.cancel_scope.cancel()
         except* (ConnectionClosed, trio.BrokenResourceError, trio.ClosedResourceError):
             log.debug("client gone")
+        except* Exception as group:
+            log.error("client dropped", exc_info=group)  # a fault in serving one client is not every client's
 
     async def carry_out(self, command: AnyCommand) -> AnyReply:
         """Check a command at the door, then hand it to the actor which carries it out."""
@@ -137,6 +143,15 @@ class Session:
                     await self._send(codec.Ended(id=frame.id))
         except ExocompError as error:
             await self._send(codec.refusal(frame.id, error))
+        except (ConnectionClosed, trio.BrokenResourceError, trio.ClosedResourceError):
+            raise
+        except Exception as fault:
+            log.error("request failed", frame=type(frame).__name__, exc_info=fault)
+            broken = ExocompError(
+                f"the daemon failed at this: {fault!r}",
+                hint="see its log; what it recorded stands: look before a retry",
+            )
+            await self._send(codec.refusal(frame.id, broken))
 
     async def _follow(self, frame: codec.Follow | codec.FollowLog) -> None:
         gateway = self._gateway
@@ -170,18 +185,36 @@ async def listen(path: Path) -> trio.SocketListener:
         raise WrongUsage(
             f"the socket path is longer than {LONGEST_PATH} bytes: {path}", hint="choose a shorter one with --socket"
         )
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if path.parent.stat().st_mode & 0o077:
-        raise WrongUsage(f"the socket's directory {path.parent} is open to others", hint=f"chmod 700 {path.parent}")
-    path.unlink(missing_ok=True)
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if path.parent.stat().st_mode & 0o077:
+            hint = f"choose another --socket, or chmod 700 {path.parent} if it is for exocomp alone"
+            raise WrongUsage(f"the socket's directory {path.parent} is open to others", hint=hint)
+        _make_way(path)
+    except OSError as error:
+        raise WrongUsage(f"cannot make the socket {path}: {error.strerror}", hint=ELSEWHERE) from None
     sock = trio.socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     mask = os.umask(0o177)
     try:
         await sock.bind(str(path))
     finally:
         os.umask(mask)
-    sock.listen(64)
+    sock.listen(BACKLOG)
     return trio.SocketListener(sock)
+
+
+def _make_way(path: Path) -> None:
+    """Remove the socket that a dead daemon left; raises WrongUsage for anything else, Conflict for a living one."""
+    if not os.path.lexists(path):
+        return
+    if not stat.S_ISSOCK(path.lstat().st_mode):
+        raise WrongUsage(f"{path} exists and is not a socket", hint=ELSEWHERE)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        probe.setblocking(False)
+        # With a full backlog (EAGAIN) somebody listens as well.
+        if probe.connect_ex(str(path)) in (0, errno.EAGAIN):
+            raise Conflict(f"another daemon listens at {path}", hint=f"stop it first, or {ELSEWHERE}")
+    path.unlink()
 
 
 def peer_uid(stream: trio.SocketStream) -> int:

@@ -80,6 +80,13 @@ class Intake:
         for identity in command.options.ssh_identities:
             regular_file(Path(identity), "--ssh-identity")
         check_ports(command.options.egress)
+        for flag in ("limit", "tags", "skip_tags"):
+            value = getattr(command.options, flag)
+            if value is not None and not value.strip(" ,:"):
+                # Ansible takes an empty one as none: a variable left empty in a script would widen the run to all.
+                raise WrongUsage(
+                    f"--{flag.replace('_', '-')} {value!r} names nothing", hint="leave it out, or name one"
+                )
         if not command.options.ssh_wait_s > 0:
             raise WrongUsage(f"--ssh-wait must be above zero, not {command.options.ssh_wait_s}")
 
@@ -99,6 +106,8 @@ def regular_file(path: Path, what: str) -> None:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
         raise WrongUsage(f"{what} {path}: {error.strerror}", hint="the daemon must be able to read it") from None
+    except ValueError:
+        raise WrongUsage(f"{what} {str(path)!r} is no path") from None
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise WrongUsage(f"{what} {path} is not a regular file")

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import re
+
 from exocomp import ids
 from exocomp.errors import Conflict, WrongUsage
 from exocomp.model import Pin, RunState, StepState, Trust, Workflow
 from exocomp.protocol import commands as c
+from exocomp.ssh.keys import fingerprint, host_key
 from exocomp.store import pins, steps, workflows, workspaces
 from exocomp.store.store import Store
 from exocomp.workflows import chains
+
+_NAME = re.compile(r"[a-z0-9_.:%-]+|\[[a-z0-9_.:%-]+\]:[0-9]{1,5}")
 
 Order = (
     c.StartWorkflow
@@ -86,6 +91,10 @@ def retry(store: Store, order: c.RetryWorkflow) -> c.Started:
 def pin(store: Store, order: c.PinHost) -> c.Done:
     if not order.keys:
         raise WrongUsage(f"no key was given for {order.name}")
+    if not _NAME.fullmatch(order.name):
+        raise WrongUsage(f"{order.name!r} is no name that ssh looks a host key up by", hint="host or [host]:port")
+    if bad := [key.key_type for key in order.keys if host_key(key.key_type, key.key) is None]:
+        raise WrongUsage(f"what was given for {order.name} as a {bad[0]!r} key is none")
     known = {pin.key_type: pin.key for pin in pins.of(store, order.name)}
     if known and not order.rotate and not any(known.get(key.key_type) == key.key for key in order.keys):
         raise Conflict(f"{order.name} is pinned to other keys", hint="compare the fingerprints, then add --rotate")
@@ -94,7 +103,7 @@ def pin(store: Store, order: c.PinHost) -> c.Done:
             name=order.name,
             key_type=key.key_type,
             key=key.key,
-            fingerprint=key.fingerprint,
+            fingerprint=fingerprint(key.key),
             trust=Trust.OPERATOR,
             pinned_at=store.now(),
         )

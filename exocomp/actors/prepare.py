@@ -6,15 +6,19 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import trio
 
 from exocomp import runbooks, staging
+from exocomp.actors import jails
+from exocomp.actors.names import hosts_file
 from exocomp.config import Layout, Settings
 from exocomp.drivers.ansible import order as ansible
 from exocomp.drivers.tofu import order as tofu
 from exocomp.inventory import generations
 from exocomp.model import Host, Pin
 from exocomp.protocol.jobs import AttemptSpec, Job, PlayJob, TofuJob
+from exocomp.ssh.companion import companion, users_of
 from exocomp.ssh.fleet_key import FleetKey
 from exocomp.ssh.known_hosts import render
 from exocomp.ssh.names import pin_name
@@ -34,21 +38,32 @@ async def prepare(
     directory.mkdir(mode=0o700, parents=True)
     match job.spec:
         case TofuJob() as spec:
-            return await trio.to_thread.run_sync(tofu.prepare, spec, layout, directory, settings, os.environ)
+            return await trio.to_thread.run_sync(_engine, spec, directory, layout, settings)
         case PlayJob() as spec:
-            known_hosts = known_hosts_of(store, spec.generation.hosts)
-            return await trio.to_thread.run_sync(_play, spec, directory, layout, settings, known_hosts, fleet_key)
+            pinned = pins_of(store, spec.generation.hosts)
+            (directory / "hosts").write_text(await hosts_file(spec.generation.hosts))
+            return await trio.to_thread.run_sync(_play, spec, directory, layout, settings, pinned, fleet_key)
     raise TypeError(f"{job.kind} jobs are not run by the pool")
 
 
-def known_hosts_of(store: Store, hosts: tuple[Host, ...]) -> str:
-    """The pins of these hosts, and of no other, as ssh reads them."""
-    found: dict[str, tuple[Pin, ...]] = {}
-    for host in hosts:
-        if host.over_ssh:
-            name = pin_name(host.address, host.port)
-            found[name] = pins.of(store, name)
-    return render(found, hosts)
+def pins_of(store: Store, hosts: tuple[Host, ...]) -> dict[str, tuple[Pin, ...]]:
+    """The pins of these hosts, and of no other, by name."""
+    names = {pin_name(host.address, host.port): None for host in hosts if host.over_ssh}
+    return {name: found for name in names if (found := pins.of(store, name))}
+
+
+def _engine(job: TofuJob, directory: Path, layout: Layout, settings: Settings) -> AttemptSpec:
+    spec = tofu.prepare(job, layout, directory, settings, os.environ)
+    (directory / "resolv.conf").write_text(jails.resolver(_text(Path("/etc/resolv.conf"))))
+    jail = jails.of_engine(
+        job,
+        directory,
+        layout.workspaces / job.workspace.name,
+        layout.plugin_cache,
+        next(command.argv[0] for command in spec.commands if command.name == "plan"),
+        settings.sandbox,
+    )
+    return msgspec.structs.replace(spec, jail=jail)
 
 
 def _play(
@@ -56,7 +71,7 @@ def _play(
     directory: Path,
     layout: Layout,
     settings: Settings,
-    known_hosts: str,
+    pinned: dict[str, tuple[Pin, ...]],
     fleet_key: Callable[[], FleetKey],
 ) -> AttemptSpec:
     playbook = Path(job.playbook)
@@ -65,15 +80,25 @@ def _play(
     facts = layout.facts / (job.facts or "none")
     facts.mkdir(mode=0o700, parents=True, exist_ok=True)
     key = fleet_key()
-    return ansible.prepare(
+    spec = ansible.prepare(
         job,
         attempt=directory,
         project=staged.path,
         playbook=staged.path / playbook.resolve().relative_to(root.resolve()),
         inventory=generations.private_copy(job.generation, directory),
-        known_hosts=known_hosts,
-        fleet_private=key.private_path,
+        known_hosts=render(pinned, job.generation.hosts),
         fleet_public=key.public_line,
+        agent=companion(key, directory, pinned, users_of(job.generation.hosts, job.extra_vars or {}))
+        if pinned
+        else None,
         facts=facts,
         settings=settings,
     )
+    passwd = jails.passwd(_text(Path("/etc/passwd")), os.geteuid(), directory / "home")
+    (directory / "passwd").write_text(passwd)
+    jail = jails.of_play(job, directory, staged.path, facts, spec.commands[0].argv[0], settings.sandbox)
+    return msgspec.structs.replace(spec, jail=jail)
+
+
+def _text(file: Path) -> str:
+    return file.read_text("utf-8", "replace") if file.exists() else ""

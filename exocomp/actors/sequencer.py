@@ -20,7 +20,7 @@ from exocomp.protocol.events import StepQueued
 from exocomp.protocol.jobs import Job, PlayJob
 from exocomp.protocol.mail import Answered, Drain, Report, RunJob, RunnerRestarted, StopJob
 from exocomp.store import events, inventories, jobs, steps, workflows, workspaces
-from exocomp.store.store import Store, Transaction
+from exocomp.store.store import Store, StoreUnwell, Transaction
 from exocomp.workflows import base, chains
 
 log = structlog.get_logger()
@@ -56,6 +56,10 @@ class Sequencer(Actor[Mail]):
         self._queued: set[tuple[str, str]] = set()
 
     async def recover(self) -> None:
+        # A restart of the daemon says nothing against a job that lives in memory: it does not use up its tries.
+        for job in steps.running_jobs(self.store):
+            if job.kind not in SHIMMED and not workflows.is_cancelling(self.store, job.workflow):
+                steps.rearm(self.store, self._row(job), job, "the daemon was restarted")
         await self._take_up(tuple(self._runners))
         await self._advance()
 
@@ -76,7 +80,13 @@ class Sequencer(Actor[Mail]):
                 reply = orders.carry_out(self.store, message)
                 if isinstance(message, c.CancelWorkflow):
                     await self._stop_jobs(workflows.find(self.store, message.id).id)
-        await self._advance()
+        try:
+            await self._advance()
+        except StoreUnwell:
+            if reply is None:
+                raise
+            # The order itself is on disk and is answered so; what should have followed it fails as mail of its own.
+            self.mailbox.nudge(RunnerRestarted(kinds=()))
         return reply
 
     async def _stop_jobs(self, workflow: str) -> None:
@@ -101,7 +111,7 @@ class Sequencer(Actor[Mail]):
                 if workflows.is_cancelling(self.store, job.workflow):
                     await self._runners[job.kind].tell(StopJob(job=job.id))
             else:
-                lost = Report(job=job.id, attempt=job.attempt, outcome="lost", reason="the daemon was restarted")
+                lost = Report(job=job.id, attempt=job.attempt, outcome="lost", reason="what ran it died")
                 self._conclude(job, step, lost)
 
     def _settle(self, report: Report) -> None:
@@ -144,7 +154,12 @@ class Sequencer(Actor[Mail]):
             return None
         workspace = workflow.workspace
         standing = self._standing(got.inventory)
-        generations.publish(Path(got.path), standing)
+        try:
+            generations.publish(Path(got.path), standing)
+        except OSError as error:
+            raise StoreUnwell(
+                f"cannot write {standing}: {error.strerror}", hint="check space of the data dir"
+            ) from error
 
         def capture(tx: Transaction) -> None:
             message = generations.captured_message(got.outputs, standing, len(got.hosts))
@@ -186,7 +201,9 @@ class Sequencer(Actor[Mail]):
         try:
             spec = step.order(run)
             if isinstance(spec, PlayJob):
-                generations.check(spec.generation, self._standing(spec.generation.inventory))
+                name = spec.generation.inventory
+                # A later apply may have moved the inventory on: what stands must be what that one wrote.
+                generations.check(inventories.get(self.store, name), self._standing(name))
         except ExocompError as refusal:
             steps.refuse(self.store, row, refusal.what, refusal.hint)
             return None

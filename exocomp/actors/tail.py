@@ -12,6 +12,7 @@ import trio
 
 from exocomp.config import Layout
 from exocomp.drivers.ansible import progress as ansible
+from exocomp.drivers.ansible.record import PROGRESS
 from exocomp.drivers.tofu import progress as tofu
 from exocomp.model import AttemptState
 from exocomp.protocol.events import Recorded
@@ -94,7 +95,7 @@ class Tail:
 def source(job: Job, directory: Path) -> tuple[Path, Callable[[str], Progress | None]]:
     """The file that holds a job's progress, and how its lines are read."""
     if job.kind == "ansible":
-        return directory / "progress", ansible.decode
+        return directory / PROGRESS, ansible.decode
     return directory / "log", tofu.decoder()
 
 

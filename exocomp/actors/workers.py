@@ -11,6 +11,7 @@ import msgspec
 import trio
 
 from exocomp import crash
+from exocomp.actors import jails, walls
 from exocomp.actors.base import Actor, Mailbox
 from exocomp.actors.capture import Loader, capture, warm_loader
 from exocomp.actors.executor import Executor, was_started
@@ -19,10 +20,12 @@ from exocomp.config import Layout, Settings
 from exocomp.drivers.ansible import outcome as ansible
 from exocomp.drivers.tofu import outcome as tofu
 from exocomp.errors import ExocompError
-from exocomp.model import Exit
+from exocomp.model import Exit, Tier
 from exocomp.protocol.jobs import Job, PlayJob, TofuJob
 from exocomp.protocol.mail import Report, RunJob, StopJob
+from exocomp.sandbox import view
 from exocomp.ssh.fleet_key import FleetKey
+from exocomp.store import jobs
 from exocomp.store.store import Store
 
 
@@ -49,6 +52,7 @@ class Workers(Actor[RunJob | StopJob]):
         self._fleet_key = fleet_key
         self._stopping: set[str] = set()
         self._directories: dict[str, Path] = {}
+        self._taken: set[tuple[str, int]] = set()
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         async with trio.open_nursery() as self._nursery:
@@ -57,7 +61,9 @@ class Workers(Actor[RunJob | StopJob]):
     async def handle(self, message: RunJob | StopJob) -> None:
         match message:
             case RunJob(job=job, attempt=attempt):
-                self._nursery.start_soon(self._run, job, attempt)
+                if (job.id, attempt) not in self._taken:  # else it was told before and after a restart of the pool
+                    self._taken.add((job.id, attempt))
+                    self._nursery.start_soon(self._run, job, attempt)
             case StopJob(job=id):
                 self._stopping.add(id)
                 if (directory := self._directories.get(id)) is not None:
@@ -72,13 +78,17 @@ class Workers(Actor[RunJob | StopJob]):
         await self._boss.ask(report)
         self._stopping.discard(job.id)
         self._directories.pop(job.id, None)
+        self._taken.discard((job.id, attempt))
         if isinstance(job.spec, TofuJob):
             tofu.tidy(directory)  # only now: until the report is on disk, the outputs may be needed again
 
     async def _attempt(self, job: Job, attempt: int, directory: Path) -> Report:
         if not was_started(directory):
             shutil.rmtree(directory, ignore_errors=True)  # half prepared by a daemon that died
-            spec = await prepare(job, directory, self._store, self._layout, self._settings, self._fleet_key)
+            try:
+                spec = await prepare(job, directory, self._store, self._layout, self._settings, self._fleet_key)
+            except OSError as error:
+                raise _disk(f"cannot prepare the attempt {directory}", error) from error
             if job.id in self._stopping:
                 return Report(job=job.id, attempt=attempt, outcome="cancelled", reason="cancelled before it started")
             crash.point(f"prepared.{job.step}")
@@ -98,10 +108,16 @@ class Workers(Actor[RunJob | StopJob]):
         if exit is None:
             reason = "the attempt ended without a result (machine restarted, or its supervisor was killed)"
             return Report(job=job.id, attempt=attempt, outcome="lost", reason=reason)
-        return await self._judge(job, attempt, directory, exit, loader)
+        try:
+            return await self._judge(job, attempt, directory, exit, loader)
+        except OSError as error:
+            raise _disk(f"{job.step} ended, but what came of it could not be kept", error) from error
 
     async def _judge(self, job: Job, attempt: int, directory: Path, exit: Exit, loader: Loader | None) -> Report:
         report = Report(job=job.id, attempt=attempt, outcome="succeeded", exit_code=exit.code)
+        log = "" if exit.code == 0 else walls.tail(directory / "log")
+        if (unmade := walls.unmade(exit, log)) is not None:
+            return msgspec.structs.replace(report, outcome="failed", reason=unmade.reason, hint=unmade.hint)
         match job.spec:
             case TofuJob() as spec:
                 verdict = tofu.judge(spec, exit, directory)
@@ -115,5 +131,14 @@ class Workers(Actor[RunJob | StopJob]):
                 raise TypeError(f"{job.kind} jobs are not run by the pool")
         if verdict.ok:
             return report
+        shown = (*view.base_view().execute, *view.base_view().read, *jails.PYTHON, str(self._layout.root))
+        tier = jobs.tier(self._store, job.id) or Tier.OFF
+        verdict = walls.explain(verdict, job, log, shown, tier)
         outcome = "cancelled" if exit.cancelled else "failed"
         return msgspec.structs.replace(report, outcome=outcome, reason=verdict.reason, hint=verdict.hint)
+
+
+def _disk(what: str, error: OSError) -> ExocompError:
+    where = f" ({error.filename})" if error.filename else ""
+    hint = "check space and permissions of the data dir, then retry: what is done is not repeated"
+    return ExocompError(f"{what}: {error.strerror or error}{where}", hint=hint)

@@ -110,7 +110,9 @@ def directory(text: str, what: str) -> Path:
 def run_options(play: PlayFlags, *, ssh_wait: str = "5m", onboard_playbook: str | None = None) -> RunOptions:
     return RunOptions(
         ssh_wait_s=seconds(ssh_wait, "--ssh-wait"),
-        onboard_playbook=str(regular_file(onboard_playbook, "--onboard-playbook")) if onboard_playbook else None,
+        onboard_playbook=str(regular_file(onboard_playbook, "--onboard-playbook"))
+        if onboard_playbook is not None
+        else None,
         limit=play.limit,
         tags=play.tags,
         skip_tags=play.skip_tags,

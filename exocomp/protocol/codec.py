@@ -7,9 +7,10 @@ import msgspec
 from exocomp.errors import BY_CODE, ExocompError, WrongUsage
 from exocomp.protocol.commands import AnyCommand, AnyReply
 from exocomp.protocol.events import Recorded
-from exocomp.protocol.queries import AnyAnswer, AnyQuery
+from exocomp.protocol.queries import AnyAnswer, AnyQuery, Whole
 
 VERSION = 1
+LARGEST = 16 << 20  # bytes of one frame from a client
 
 
 class Hello(msgspec.Struct, frozen=True, kw_only=True, tag="hello"):
@@ -34,7 +35,7 @@ class Follow(msgspec.Struct, frozen=True, kw_only=True, tag="follow"):
     """Stream events with seq > `since`, and go on live."""
 
     id: int
-    since: int = 0
+    since: Whole = 0
     workflow: str | None = None
     workspace: str | None = None
 
@@ -47,9 +48,9 @@ class FollowLog(msgspec.Struct, frozen=True, kw_only=True, tag="follow_log"):
 
     id: int
     job: str
-    attempt: int | None = None
+    attempt: Whole | None = None
     stream: str = "log"
-    offset: int = 0
+    offset: Whole = 0
     live: bool = True
 
 
@@ -111,8 +112,9 @@ def decode_from_client(text: str | bytes) -> FromClient:
     """Raises WrongUsage naming what does not fit the protocol."""
     try:
         return _from_client.decode(text)
-    except (msgspec.DecodeError, msgspec.ValidationError) as error:
-        raise WrongUsage(f"message not understood: {error}", hint="see `exocomp protocol schema`") from None
+    except (msgspec.DecodeError, RecursionError) as error:
+        hint = "use one release of exocomp for both sides"
+        raise WrongUsage(f"message not understood: {error}", hint=hint) from None
 
 
 def decode_from_daemon(text: str | bytes) -> FromDaemon:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import msgspec
 
 from exocomp.model import AttemptState, Generation, Pin, StepRow, Tier, Workflow, Workspace
 from exocomp.protocol.events import Recorded
 from exocomp.protocol.jobs import Job
+
+Whole = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]  # what an INTEGER of SQLite and a file offset can hold
 
 
 class ListWorkspaces(msgspec.Struct, frozen=True, kw_only=True, tag="list_workspaces"):
@@ -22,7 +26,7 @@ class ListWorkflows(msgspec.Struct, frozen=True, kw_only=True, tag="list_workflo
 
     kinds: tuple[str, ...] = ()
     workspace: str | None = None
-    limit: int = 50
+    limit: Whole = 50
 
 
 class ShowWorkflow(msgspec.Struct, frozen=True, kw_only=True, tag="show_workflow"):
@@ -34,7 +38,7 @@ class ShowWorkflow(msgspec.Struct, frozen=True, kw_only=True, tag="show_workflow
 
 class ListJobs(msgspec.Struct, frozen=True, kw_only=True, tag="list_jobs"):
     workflow: str | None = None
-    limit: int = 50
+    limit: Whole = 50
 
 
 class ShowJob(msgspec.Struct, frozen=True, kw_only=True, tag="show_job"):
@@ -49,7 +53,7 @@ class ShowInventory(msgspec.Struct, frozen=True, kw_only=True, tag="show_invento
     """`generation` None means the current one."""
 
     name: str
-    generation: int | None = None
+    generation: Whole | None = None
 
 
 class ListPins(msgspec.Struct, frozen=True, kw_only=True, tag="list_pins"):
@@ -61,11 +65,11 @@ class ListPins(msgspec.Struct, frozen=True, kw_only=True, tag="list_pins"):
 class ListEvents(msgspec.Struct, frozen=True, kw_only=True, tag="list_events"):
     """Events with seq > `since`, oldest first."""
 
-    since: int = 0
+    since: Whole = 0
     since_at: float | None = None
     workflow: str | None = None
     workspace: str | None = None
-    limit: int = 1000
+    limit: Whole = 1000
 
 
 class Workspaces(msgspec.Struct, frozen=True, kw_only=True, tag="workspaces"):

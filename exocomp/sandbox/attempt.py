@@ -9,8 +9,12 @@ import signal
 import time
 from typing import Any
 
-from exocomp.sandbox import child, records
+from exocomp.sandbox import child, enclosure, records
+from exocomp.sandbox.companion import Companion, NotReady
+from exocomp.sandbox.enclosure import Enclosed
+from exocomp.sandbox.layers import NOT_APPLIED, LayerMissing
 from exocomp.sandbox.sweep import kill_children
+from exocomp.sandbox.view import BadJail
 
 OUTPUT_LOST = 74  # EX_IOERR of sysexits.h: the command may have succeeded, but its output could not be kept
 TERM_GRACE_S = 5.0
@@ -45,6 +49,7 @@ class Stop:
     def __init__(self, cause: str, grace_s: float) -> None:
         self.cause = cause
         self.due = time.monotonic()
+        self.sent: signal.Signals | None = None
         self._signals = [
             (signal.SIGINT, grace_s),
             (signal.SIGTERM, min(grace_s, TERM_GRACE_S)),
@@ -54,9 +59,9 @@ class Stop:
     def signal_due(self) -> signal.Signals | None:
         if time.monotonic() < self.due:
             return None
-        number, patience_s = self._signals.pop(0)
+        self.sent, patience_s = self._signals.pop(0)
         self.due = time.monotonic() + patience_s
-        return number
+        return self.sent
 
 
 class Attempt:
@@ -69,6 +74,7 @@ class Attempt:
         self._env = {**spec["env"], records.MARK: directory}
         self._stop: Stop | None = None
         self._cancelled = False
+        self._companion: Companion | None = None
         timeout_s = spec.get("timeout_s")
         self._deadline = math.inf if timeout_s is None else time.monotonic() + timeout_s
         self._bell, bell = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
@@ -80,6 +86,7 @@ class Attempt:
         """What model.Exit holds. A stop between two commands is an exit by SIGINT of the earlier one."""
         code, name = 0, ""
         try:
+            self._accompany()
             for command in self._spec["commands"]:
                 if self._ending() is not None:
                     code = -signal.SIGINT
@@ -88,7 +95,12 @@ class Attempt:
                 code = self._run(command)
                 if code not in command["ok"]:
                     break
+        except NotReady as why:
+            code, name = NOT_APPLIED, self._spec["commands"][0]["name"]
+            self._say(enclosure.refusal(why))
         finally:
+            if self._companion:
+                self._companion.end()
             kill_children()
         cause = self._stop.cause if self._stop else None
         return {
@@ -98,6 +110,14 @@ class Attempt:
             "timed_out": cause == "timed_out",
             "ended_at": time.time(),
         }
+
+    def _accompany(self) -> None:
+        """Start the companion, if the spec has one; raises NotReady."""
+        if (spec := self._spec.get("companion")) is None:
+            return
+        env = {"PATH": os.defpath, "LC_ALL": "C.UTF-8", records.MARK: self._directory}
+        self._companion = Companion(spec, env, self._directory, self._log.fd)
+        self._companion.wait_until_ready(lambda: self._ending() is not None)
 
     def _cancel(self, *_: object) -> None:
         self._cancelled = True
@@ -117,7 +137,15 @@ class Attempt:
         except OSError as error:
             self._log.write(f"exocomp: cannot write {target}: {error.strerror}\n".encode())
             return OUTPUT_LOST
-        code = self._watch(command, out)
+        try:
+            enclosed = enclosure.enclose(
+                command["argv"], self._env, self._spec["cwd"], self._spec.get("jail"), self._directory
+            )
+        except (LayerMissing, BadJail) as why:
+            self._say(enclosure.refusal(why))
+            code = NOT_APPLIED
+        else:
+            code = self._watch(enclosed, out)
         if out is self._log:
             return code
         out.close()
@@ -125,7 +153,7 @@ class Attempt:
             self._log.write(f"exocomp: {target} is incomplete: the disk did not take it\n".encode())
         return OUTPUT_LOST if out.broken and code in command["ok"] else code
 
-    def _watch(self, command: dict[str, Any], out: Sink) -> int:
+    def _watch(self, enclosed: Enclosed, out: Sink) -> int:
         """Pump output and send what is due until the command ended and nothing of it lives; returns its code."""
         errors, stderr = _pipe()
         sinks = {errors: self._log}
@@ -133,22 +161,46 @@ class Attempt:
         if out is not self._log:
             output, stdout = _pipe()
             sinks[output] = out
-        pid = child.spawn(child.launch_argv(command), self._env, self._spec["cwd"], stdout, stderr)
+        companion = {self._companion.fd} if self._companion else set()
+        unborn = set() if enclosed.applied is None else {enclosed.applied}
+        pid = child.spawn(
+            enclosed.argv,
+            enclosed.env,
+            self._spec["cwd"],
+            stdout,
+            stderr,
+            keep=enclosed.keep,
+            hold_signals=enclosed.in_namespaces,
+        )
+        enclosed.opened()
         for fd in {stdout, stderr}:
             os.close(fd)
         open_pipes = set(sinks)
         while (status := self._reap(pid)) is None:
             self._press(pid)
-            for fd in select.select([self._bell, *open_pipes], [], [], self._patience_s())[0]:
+            for fd in select.select([self._bell, *open_pipes, *companion, *unborn], [], [], self._patience_s())[0]:
                 if fd in open_pipes and not _pump(fd, sinks[fd]):
                     open_pipes.discard(fd)
-        for stranger in kill_children():
+                elif fd in unborn:
+                    unborn.clear()
+                    # What was sent before the job's own process was there did not reach it: forks inherit no signals.
+                    if self._stop and self._stop.sent:
+                        self._send(pid, self._stop.sent)
+                elif fd in companion:
+                    companion.clear()
+                    self._log.write(b"exocomp: the process beside this command died\n")
+        for stranger in kill_children(spare=self._companion.pid if self._companion else 0):
             self._log.write(f"exocomp: process {stranger} belongs to another user and was left running\n".encode())
         for fd, sink in sinks.items():
             while chunk := _read(fd):
                 sink.write(chunk)
             os.close(fd)
-        return os.waitstatus_to_exitcode(status)
+        code, why = enclosed.ended(status)
+        self._say(why)
+        return code
+
+    def _say(self, line: str) -> None:
+        self._log.write(line.encode("utf-8", "backslashreplace"))
 
     def _reap(self, pid: int) -> int | None:
         """The wait status of the command once it ended; buries orphans on the way."""
@@ -162,9 +214,10 @@ class Attempt:
 
     def _press(self, pid: int) -> None:
         ending = self._ending()
-        number = ending.signal_due() if ending else None
-        if number is None:
-            return
+        if ending and (number := ending.signal_due()):
+            self._send(pid, number)
+
+    def _send(self, pid: int, number: signal.Signals) -> None:
         try:
             os.killpg(pid, number)
         except ProcessLookupError:  # not yet leader of its own group

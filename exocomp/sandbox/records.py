@@ -42,14 +42,19 @@ def sync_directory(path: str) -> None:
         os.close(fd)
 
 
+def temporary(name: str) -> str:
+    """The name that a record has until it is whole."""
+    return f".{name}.tmp"
+
+
 def write_record(directory: str, name: str, record: Mapping[str, object]) -> None:
     """Write a JSON file that survives a power cut whole, or is absent: tmp, fsync, rename, fsync of the directory."""
-    temporary = os.path.join(directory, f".{name}.tmp")
-    fd = create(temporary)
+    unfinished = os.path.join(directory, temporary(name))
+    fd = create(unfinished)
     try:
         write_all(fd, json.dumps(record).encode())
         os.fsync(fd)
     finally:
         os.close(fd)
-    os.rename(temporary, os.path.join(directory, name))
+    os.rename(unfinished, os.path.join(directory, name))
     sync_directory(directory)

@@ -15,8 +15,8 @@ from exocomp.sandbox import procs, records
 _NOT_TO_BE_READ = (FileNotFoundError, ProcessLookupError, PermissionError)
 
 
-def kill_children() -> list[int]:
-    """SIGKILL and reap every child of this process until it has none; for a subreaper that is every descendant.
+def kill_children(*, spare: int = 0) -> list[int]:
+    """SIGKILL and reap every child of this process but `spare`; for a subreaper that is every descendant.
 
     Returns the pids of those which belong to another user and could not be killed.
     """
@@ -28,9 +28,10 @@ def kill_children() -> list[int]:
             return []
         # A child cannot lose its pid to somebody else before it is reaped here, so a plain kill is safe.
         children = [process.pid for process in procs.running().values() if process.parent == os.getpid()]
+        children = [pid for pid in children if pid != spare]
         if any([_kill_child(pid) for pid in children]):
             os.waitpid(-1, 0)
-        elif children:
+        elif children or spare:
             return children
 
 

@@ -5,15 +5,19 @@ from __future__ import annotations
 import os
 import stat
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from exocomp.errors import ExocompError
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 COMMENT = "exocomp-fleet"
 FILE = "fleet_ed25519"
 
 
 class FleetKey:
-    """`public_line` is one authorized_keys line; `private_path` is what `ssh -i` takes."""
+    """`public_line` is one authorized_keys line; the private half stays in its file until it is asked for."""
 
     def __init__(self, public_line: str, private_path: Path) -> None:
         self.public_line = public_line
@@ -27,9 +31,16 @@ class FleetKey:
             keys_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
             if not path.is_symlink() and not path.exists():
                 _create(path)
-            return cls(_public_line(path, _read(path)), path)
+            return cls(_public_line(_private(path, _read(path))), path)
         except OSError as error:
             raise ExocompError(f"cannot use fleet key {path}: {error.strerror}") from error
+
+    def seed(self) -> bytes:
+        """The private half, 32 bytes (RFC 8032 5.1.5); raises ExocompError as `load_or_create` does."""
+        try:
+            return _private(self.private_path, _read(self.private_path)).private_bytes_raw()
+        except OSError as error:
+            raise ExocompError(f"cannot use fleet key {self.private_path}: {error.strerror}") from error
 
 
 def _create(path: Path) -> None:
@@ -81,7 +92,7 @@ def _read(path: Path) -> bytes:
         return file.read()
 
 
-def _public_line(path: Path, pem: bytes) -> str:
+def _private(path: Path, pem: bytes) -> Ed25519PrivateKey:
     from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives import serialization
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -95,5 +106,11 @@ def _public_line(path: Path, pem: bytes) -> str:
             f"fleet key {path} is not an unencrypted ed25519 key in OpenSSH's format",
             hint="restore it from a backup, or delete it and onboard the hosts again",
         )
+    return key
+
+
+def _public_line(key: Ed25519PrivateKey) -> str:
+    from cryptography.hazmat.primitives import serialization
+
     public = key.public_key().public_bytes(serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH)
     return f"{public.decode()} {COMMENT}"

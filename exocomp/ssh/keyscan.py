@@ -168,7 +168,7 @@ async def _resolve(target: Target, names: ThreadPoolExecutor) -> list[Any]:
     def look_up(flags: int) -> list[Any]:
         return socket.getaddrinfo(target.address, target.port, type=socket.SOCK_STREAM, flags=flags)
 
-    with contextlib.suppress(socket.gaierror):
+    with contextlib.suppress(socket.gaierror, UnicodeError):
         return look_up(socket.AI_NUMERICHOST)
     try:
         return await asyncio.get_running_loop().run_in_executor(names, look_up, 0)

@@ -111,5 +111,7 @@ def unknown(name: str) -> NotFound:
 
 
 def _fetch(at: Store | Transaction, name: str, number: int | None) -> Generation | None:
+    if number is not None and not 0 < number < 2**63:  # more than an INTEGER holds
+        return None
     row = at.row(CURRENT, name, number)
     return rows.generation(row) if row else None

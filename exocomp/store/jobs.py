@@ -14,8 +14,8 @@ MATCHING = """
 SELECT id FROM job WHERE substr(id, 1, length(?1)) = ?1 OR substr(id, -length(?1)) = ?1
   OR substr(id, 5, length(?1)) = ?1 LIMIT 3
 """
-LATEST = "SELECT id FROM job ORDER BY created_at DESC, id DESC LIMIT 1"
-LIST = f"SELECT {rows.JOB} FROM job WHERE ?1 IS NULL OR workflow = ?1 ORDER BY created_at DESC, id DESC LIMIT ?2"
+LATEST = "SELECT id FROM job ORDER BY rowid DESC LIMIT 1"
+LIST = f"SELECT {rows.JOB} FROM job WHERE ?1 IS NULL OR workflow = ?1 ORDER BY rowid DESC LIMIT ?2"
 ATTEMPTS = f"SELECT {rows.ATTEMPT} FROM attempt WHERE job = ? ORDER BY number"
 HOSTS = f"SELECT {rows.HOST_RESULT} FROM host_result WHERE job = ? ORDER BY host"
 TRIES = "SELECT count(*) FROM attempt JOIN job ON job.id = attempt.job WHERE job.workflow = ? AND job.step = ?"

@@ -40,7 +40,11 @@ INSERT OR REPLACE INTO host_result (job, {rows.HOST_RESULT}) VALUES (?, ?, ?, ?,
 END_WORKFLOW = "UPDATE workflow SET state = ?, ended_at = ?, reason = ?, hint = ? WHERE id = ? AND state = 'running'"
 NEXT_STEP = f"SELECT {rows.STEP} FROM step WHERE workflow = ? AND position > ? ORDER BY position LIMIT 1"
 JOB = f"SELECT {rows.JOB} FROM job WHERE id = ?"
-RUNNING_JOBS = f"SELECT {rows.JOB} FROM job WHERE state = 'running' ORDER BY created_at"
+RUNNING_JOBS = f"""
+SELECT {rows.JOB} FROM job WHERE state = 'running' AND EXISTS (
+  SELECT 1 FROM attempt WHERE job = job.id AND number = job.attempt AND attempt.state = 'running')
+ORDER BY created_at
+"""
 KEY_HOLDER = "SELECT workflow FROM job WHERE key = ? AND state = 'running'"
 
 Capture = Callable[[Transaction], None]
@@ -56,6 +60,7 @@ def ready(store: Store) -> tuple[StepRow, ...]:
 
 
 def running_jobs(store: Store) -> tuple[Job, ...]:
+    """Jobs with a running attempt; one whose attempt was lost keeps its key, but waits for its next release."""
     return tuple(map(rows.job, store.rows(RUNNING_JOBS)))
 
 
@@ -180,6 +185,13 @@ def rearm(store: Store, step: StepRow, job: Job, reason: str) -> None:
             )
         )
         move(tx, step, StepState.READY, attempt=job.attempt, reason=reason)
+
+
+def withdraw(tx: Transaction, step: StepRow, reason: str) -> None:
+    """A step that is not running becomes cancelled, and so does the job that a lost attempt left to it."""
+    if step.job is not None:
+        tx.run(END_JOB, RunState.CANCELLED.value, tx.now, reason, "", step.job)
+    move(tx, step, StepState.CANCELLED, reason=reason)
 
 
 def adopt(store: Store, step: StepRow, job: Job) -> None:

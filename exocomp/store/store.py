@@ -12,10 +12,20 @@ import apsw
 import msgspec
 
 from exocomp import crash
-from exocomp.errors import ExocompError, NotFound
+from exocomp.errors import Conflict, ExocompError, NotFound
 from exocomp.protocol.events import AnyEvent
-from exocomp.store.migrate import check, migrate
+from exocomp.store.migrate import check, migrate, migrations
 
+DISK = (
+    apsw.FullError,
+    apsw.IOError,
+    apsw.ReadOnlyError,
+    apsw.CorruptError,
+    apsw.BusyError,
+    apsw.CantOpenError,
+    apsw.NotADBError,
+)
+START = "start a daemon once: exocomp serve"
 _encode = msgspec.json.Encoder().encode
 
 
@@ -48,7 +58,7 @@ class Store:
                 if self.db.in_transaction:
                     self.db.execute("ROLLBACK")
                 raise
-        except (apsw.FullError, apsw.IOError, apsw.ReadOnlyError, apsw.CorruptError, apsw.BusyError) as error:
+        except DISK as error:
             raise StoreUnwell(
                 f"the store {self.path} could not record {name!r}: {error}",
                 hint="check disk space and permissions of the data dir; nothing of this step was recorded",
@@ -58,7 +68,13 @@ class Store:
             self.rang()
 
     def rows(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
-        return self.db.execute(sql, values).fetchall()
+        """Raises StoreUnwell when the disk refuses, except inside a transaction, which tells it as its own."""
+        try:
+            return self.db.execute(sql, values).fetchall()
+        except DISK as error:
+            if self.db.in_transaction:
+                raise
+            raise unreadable(self.path, error) from error
 
     def row(self, sql: str, *values: Any) -> tuple[Any, ...] | None:
         rows = self.rows(sql, *values)
@@ -102,23 +118,41 @@ class Transaction:
 
 def open_writer(path: Path, *, now: Callable[[], float] = time.time) -> Store:
     """Create or open the ledger, WAL and synchronous=FULL, migrated; the caller holds the daemon's lock."""
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    path.touch(mode=0o600)
-    db = apsw.Connection(str(path))
-    db.set_busy_timeout(5000)
-    db.pragma("journal_mode", "wal")
-    db.pragma("synchronous", "FULL")
-    db.pragma("foreign_keys", "ON")
-    db.transaction_mode = "IMMEDIATE"
-    migrate(db, str(path))
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        path.touch(mode=0o600)
+        db = apsw.Connection(str(path))
+        db.set_busy_timeout(5000)
+        db.pragma("journal_mode", "wal")
+        db.pragma("synchronous", "FULL")
+        db.pragma("foreign_keys", "ON")
+        db.transaction_mode = "IMMEDIATE"
+        migrate(db, str(path))
+    except (OSError, *DISK) as error:
+        raise unreadable(path, error) from error
     return Store(db, path, now=now)
 
 
 def open_reader(path: Path) -> Store:
-    """A read-only view, with or without a daemon; raises NotFound when there is no store yet."""
+    """A read-only view, with or without a daemon; raises NotFound when there is no store yet, Conflict when its
+    schema is not this code's."""
     if not path.exists():
-        raise NotFound(f"no store at {path}", hint="start a daemon once: exocomp serve")
-    db = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
-    db.set_busy_timeout(5000)
-    check(db, str(path))
+        raise NotFound(f"no store at {path}", hint=START)
+    try:
+        db = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
+        db.set_busy_timeout(5000)
+        found, newest = check(db, str(path)), migrations()[-1][0]
+    except DISK as error:
+        raise unreadable(path, error) from error
+    if found == 0:
+        raise NotFound(f"the store at {path} is empty", hint=START)
+    if found < newest:
+        raise Conflict(f"the store {path} has schema {found}, this exocomp reads {newest}", hint=START)
     return Store(db, path)
+
+
+def unreadable(path: Path, error: Exception) -> StoreUnwell:
+    return StoreUnwell(
+        f"the store {path} cannot be opened or read: {error}",
+        hint="check disk space and permissions of the data dir; if the file is damaged, restore it from a backup",
+    )

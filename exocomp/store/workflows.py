@@ -25,18 +25,16 @@ MATCHING = """
 SELECT id FROM workflow WHERE (substr(id, 1, length(?1)) = ?1 OR substr(id, -length(?1)) = ?1
   OR substr(id, 4, length(?1)) = ?1) AND (?2 = '' OR instr(?2, '|' || kind || '|')) LIMIT 3
 """
-LATEST = (
-    "SELECT id FROM workflow WHERE ?1 = '' OR instr(?1, '|' || kind || '|') ORDER BY created_at DESC, id DESC LIMIT 1"
-)
+LATEST = "SELECT id FROM workflow WHERE ?1 = '' OR instr(?1, '|' || kind || '|') ORDER BY rowid DESC LIMIT 1"
 LIST = f"""
 SELECT {rows.WORKFLOW} FROM workflow
 WHERE (?1 = '' OR instr(?1, '|' || kind || '|')) AND (?2 IS NULL OR workspace = ?2)
-ORDER BY created_at DESC, id DESC LIMIT ?3
+ORDER BY rowid DESC LIMIT ?3
 """
 LAST_APPLY = f"""
 SELECT {rows.WORKFLOW} FROM workflow w WHERE workspace = ?
 AND EXISTS (SELECT 1 FROM step WHERE workflow = w.id AND name = 'apply' AND started_at IS NOT NULL)
-ORDER BY created_at DESC LIMIT 1
+ORDER BY rowid DESC LIMIT 1
 """
 GENERATION = "SELECT generation FROM workflow WHERE id = ?"
 CANCELLING = "SELECT cancelling FROM workflow WHERE id = ?"
@@ -84,7 +82,7 @@ def cancel(store: Store, workflow: Workflow) -> None:
         rows_of = steps.of(store, workflow.id)
         for step in rows_of:
             if step.state not in ENDED and step.state is not StepState.RUNNING:
-                steps.move(tx, step, StepState.CANCELLED, reason="cancelled before it started")
+                steps.withdraw(tx, step, "cancelled before it started")
         if not any(step.state is StepState.RUNNING for step in rows_of):
             steps.end_workflow(tx, workflow.id, RunState.CANCELLED, "cancelled by the operator")
 

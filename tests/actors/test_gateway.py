@@ -13,17 +13,17 @@ from typing import Any
 import pytest
 import trio
 import trio.lowlevel
-from trio_websocket import wrap_client_stream
+from trio_websocket import WebSocketConnection, wrap_client_stream
 
 from exocomp.actors.base import Mailbox
-from exocomp.actors.gateway import Gateway
+from exocomp.actors.gateway import Gateway, listen
 from exocomp.actors.intake import Intake
 from exocomp.actors.sequencer import Sequencer
 from exocomp.actors.tail import Tail
 from exocomp.client import connect
 from exocomp.config import Layout
-from exocomp.errors import NotFound, WrongUsage
-from exocomp.model import Workspace
+from exocomp.errors import Conflict, ExocompError, NotFound, WrongUsage
+from exocomp.model import RunOptions, Workspace
 from exocomp.protocol import codec
 from exocomp.protocol import commands as c
 from exocomp.protocol import queries as q
@@ -83,6 +83,26 @@ async def test_the_socket_is_its_owners_alone() -> None:
         assert stat.S_IMODE(house.socket.parent.stat().st_mode) == 0o700
 
 
+async def test_a_socket_path_that_is_in_use_is_refused_and_left_as_it_is() -> None:
+    async with living() as house:
+        with pytest.raises(Conflict, match="another daemon listens"):
+            await listen(house.socket)
+        async with connect(house.socket):
+            pass
+        file = house.socket.with_name("notes.txt")
+        file.write_text("kept")
+        with pytest.raises(WrongUsage, match="not a socket"):
+            await listen(file)
+        assert file.read_text() == "kept"
+
+
+async def test_the_socket_that_a_dead_daemon_left_is_replaced(tmp_path: Path) -> None:
+    tmp_path.chmod(0o700)
+    (await listen(tmp_path / "s")).socket.close()
+    assert (tmp_path / "s").is_socket()
+    await (await listen(tmp_path / "s")).aclose()
+
+
 async def test_the_socket_is_gone_after_a_stop() -> None:
     async with living() as house:
         socket = house.socket
@@ -125,6 +145,65 @@ async def test_a_playbook_that_is_no_file_is_refused_before_anything_is_recorded
         assert events.newest(house.store) == newest
 
 
+@pytest.mark.parametrize(
+    "options", [RunOptions(limit=""), RunOptions(limit=" , "), RunOptions(tags=""), RunOptions(skip_tags=" ")]
+)
+async def test_an_empty_choice_is_refused_for_it_would_choose_everything(options: RunOptions, tmp_path: Path) -> None:
+    (tmp_path / "p.yml").touch()
+    async with living() as house, connect(house.socket) as client:
+        workspaces.add(house.store, space())
+        order = c.StartWorkflow(kind="handoff", workspace="edge", playbook=str(tmp_path / "p.yml"), options=options)
+        with pytest.raises(WrongUsage, match="names nothing"):
+            await client.do(order)
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        '{"type":"follow","id":1,"since":9223372036854775808}',
+        '{"type":"follow","id":1,"since":-1}',
+        '{"type":"ask","id":1,"query":{"type":"list_events","limit":-1}}',
+        '{"type":"ask","id":1,"query":{"type":"show_inventory","name":"tf:edge","generation":18446744073709551616}}',
+        '{"type":"follow_log","id":1,"job":"latest","offset":-5}',
+        '{"type":"follow_log","id":1,"job":"latest","attempt":1e400}',
+        '{"type":"do","id":1,"command":{"type":"start_workflow","kind":"provision","workspace":"edge",'
+        '"playbook":"/a\\u0000b"}}',
+        '{"type":"do","id":1,"command":{"type":"start_workflow","kind":"plan","workspace":"edge","options":'
+        '{"extra_vars":{"a":' + "[" * 9999 + "]" * 9999 + "}}}}",
+    ],
+)
+async def test_a_value_that_nothing_here_can_hold_is_refused_as_wrong_usage(frame: str) -> None:
+    async with living() as house, raw_client(house) as raw:
+        workspaces.add(house.store, space())
+        await raw.send_message(frame)
+        refused = codec.decode_from_daemon(await raw.get_message())
+        assert isinstance(refused, codec.Refused)
+        assert refused.code == "usage"
+
+
+async def test_a_fault_in_answering_one_client_is_refused_and_harms_no_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def broken(*_: Any) -> None:
+        raise RuntimeError("a bug")
+
+    async with living() as house, connect(house.socket) as other, connect(house.socket) as client:
+        with monkeypatch.context() as patch:
+            patch.setattr("exocomp.actors.gateway.answer", broken)
+            with pytest.raises(ExocompError, match="the daemon failed at this"):
+                await client.ask(q.ListWorkspaces())
+        for each in (client, other):
+            assert await each.ask(q.ListWorkspaces()) == q.Workspaces(workspaces=())
+
+
+async def test_a_request_as_large_as_a_client_may_send_arrives() -> None:
+    async with living() as house, connect(house.socket) as client:
+        with pytest.raises(NotFound):
+            await client.do(c.StartWorkflow(kind="apply", workspace="x" * (3 << 20)))
+        with pytest.raises(WrongUsage, match="too large"):
+            await client.do(c.StartWorkflow(kind="apply", workspace="x" * (5 << 20)))
+
+
 async def test_a_subscription_starts_where_it_is_told_and_goes_on_live() -> None:
     async with living() as house:
         workspaces.add(house.store, space("a"))
@@ -162,14 +241,18 @@ async def take(stream: AsyncIterator[Any], count: int) -> AsyncIterator[Any]:
         yield await anext(stream)
 
 
-async def test_what_is_no_message_is_refused_and_the_connection_lives_on() -> None:
-    async with (
-        living() as house,
-        await trio.open_unix_socket(str(house.socket)) as stream,
-        trio.open_nursery() as nursery,
-    ):
+@asynccontextmanager
+async def raw_client(house: House) -> AsyncIterator[WebSocketConnection]:
+    """A connection that has been greeted and says what it is told."""
+    async with await trio.open_unix_socket(str(house.socket)) as stream, trio.open_nursery() as nursery:
         raw = await wrap_client_stream(nursery, stream, "localhost", "/v1")
         assert isinstance(codec.decode_from_daemon(await raw.get_message()), codec.Hello)
+        yield raw
+        nursery.cancel_scope.cancel()
+
+
+async def test_what_is_no_message_is_refused_and_the_connection_lives_on() -> None:
+    async with living() as house, raw_client(house) as raw:
         await raw.send_message("{")
         refused = codec.decode_from_daemon(await raw.get_message())
         assert isinstance(refused, codec.Refused)
@@ -180,4 +263,3 @@ async def test_what_is_no_message_is_refused_and_the_connection_lives_on() -> No
         refused = codec.decode_from_daemon(await raw.get_message())
         assert isinstance(refused, codec.Refused)
         assert "protocol 99" in refused.what
-        nursery.cancel_scope.cancel()

@@ -21,7 +21,7 @@ from exocomp.protocol import events as e
 from exocomp.protocol.mail import Answered, Captured, Drain, Report, RunJob, RunnerRestarted, StopJob
 from exocomp.protocol.queries import HostResult
 from exocomp.store import events, inventories, jobs, steps, workflows
-from exocomp.store.store import Store, open_writer
+from exocomp.store.store import Store, StoreUnwell, open_writer
 
 WEB = Host(name="web1", address="192.0.2.1")
 LOCAL = Host(name="here", address="here", connection="local")
@@ -405,3 +405,91 @@ async def test_without_a_jail_nothing_is_out_of_reach_and_the_tier_is_recorded(h
         wait = await house.told()
     assert jobs.tier(house.store, apply.job.id) is Tier.OFF
     assert jobs.tier(house.store, wait.job.id) is None
+
+
+async def test_a_lost_job_runs_again_although_it_was_the_last_that_the_slots_allow(house: House) -> None:
+    house.sequencer = house.make(slots=1)
+    async with living(house):
+        await house.start("apply")
+        first = await house.told()
+        await house.report(first, "lost")
+        again = await house.told()
+    assert (again.job.id, again.attempt) == (first.job.id, 2)
+
+
+async def test_a_lost_job_that_is_cancelled_before_its_next_run_gives_its_key_free(house: House) -> None:
+    async with living(house):
+        id = await house.start("apply")
+        lost = await house.told()
+        await house.box.ask(Drain())
+        await house.report(lost, "lost")
+        assert house.states(id) == ["ready"]
+        await house.box.ask(c.CancelWorkflow(id=id))
+    assert jobs.get(house.store, lost.job.id).state == "cancelled"
+    house.sequencer = house.make()
+    async with living(house):
+        await house.start("apply")
+        assert (await house.told()).job.id != lost.job.id
+
+
+async def test_a_chain_goes_on_over_its_own_generation_when_a_later_apply_moved_the_inventory_on(
+    house: House,
+) -> None:
+    async with living(house):
+        await house.start("handoff")
+        mine = await house.told()
+        later = await house.start("apply")
+        await house.report(mine, captured=house.captured(LOCAL))
+        plays = [await house.told(), await house.told()]
+        (play,) = [mail for mail in plays if mail.job.kind == "ansible"]
+        await house.report(next(mail for mail in plays if mail is not play), captured=house.captured(LOCAL, WEB))
+        await house.report(play)
+        assert workflows.get(house.store, later).state == "succeeded"
+        onward = await house.start("handoff")
+        await house.report(await house.told(), captured=house.captured(LOCAL, WEB))
+        assert (await house.told()).job.spec.generation.number == 2
+        workflows_of = workflows.get(house.store, onward)
+    assert workflows_of.state == "running"
+
+
+async def test_an_order_that_is_on_disk_is_answered_so_although_what_follows_it_cannot_be_recorded(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: Any) -> None:
+        raise StoreUnwell("the disk is full")
+
+    with pytest.RaisesGroup(StoreUnwell, flatten_subgroups=True):
+        async with living(house):
+            monkeypatch.setattr(steps, "release", full)
+            id = await house.start("apply")
+            await trio.sleep_forever()
+    assert workflows.get(house.store, id).state == "running"
+
+
+@pytest.mark.parametrize("name", ["x\n* ssh-ed25519 AAAA", "evil,*", "|1|a|b", ""])
+async def test_a_pin_is_taken_only_under_a_name_that_is_one_host(house: House, name: str) -> None:
+    key = c.ScannedKey(key_type="ssh-ed25519", key=f"AAAAC3NzaC1lZDI1NTE5AAAAI{'A' * 43}", fingerprint="no")
+    async with living(house):
+        with pytest.raises(WrongUsage, match="is no name"):
+            await house.box.ask(c.PinHost(name=name, keys=(key,)))
+        await house.box.ask(c.PinHost(name="[192.0.2.1]:2222", keys=(key,)))
+        with pytest.raises(WrongUsage, match="key is none"):
+            await house.box.ask(c.PinHost(name="192.0.2.1", keys=(msgspec.structs.replace(key, key="AAAA"),)))
+    (pinned,) = house.happened(e.HostPinned)
+    assert pinned.fingerprint.startswith("SHA256:")
+
+
+async def test_a_wait_goes_on_however_often_the_daemon_is_restarted(house: House) -> None:
+    async with living(house):
+        id = await house.start()
+        await house.report(await house.told(), captured=house.captured(WEB))
+    for tries in range(1, 6):
+        async with living(house):
+            assert (await house.told()).attempt == tries
+        house.sequencer = house.make()
+    async with living(house):
+        await house.box.ask(c.CancelWorkflow(id=id))
+        await house.told()
+    house.sequencer = house.make()
+    async with living(house):
+        assert workflows.get(house.store, id).state == "cancelled"

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 import trio
 
-from exocomp.supervisor import Child, Escalated, Supervisor
+from exocomp.errors import WrongUsage
+from exocomp.supervisor import Child, Escalated, Supervisor, single
 
 
 def child(name: str, log: list[str], *, dies: int = 0, policy: str = "restart", restarted=None) -> Child:
@@ -56,3 +57,18 @@ async def test_a_death_that_may_not_be_escalates(policy: str, dies: int, autojum
     with pytest.RaisesGroup(Escalated, flatten_subgroups=True):
         await supervisor.run()
     assert log[-1] == "-b"
+
+
+async def test_a_child_that_refuses_to_start_is_not_tried_again_and_its_words_come_through() -> None:
+    tries = []
+
+    async def run(**_: object) -> None:
+        tries.append(1)
+        raise WrongUsage("the socket path is too long")
+
+    with pytest.raises(ExceptionGroup) as group:
+        await Supervisor([Child(name="gateway", run=run, policy="restart")]).run()
+    escalated = single(group.value)
+    assert isinstance(escalated, Escalated)
+    assert isinstance(escalated.__cause__, WrongUsage)
+    assert tries == [1]

@@ -16,10 +16,9 @@ from tests.lab.history import faults, successes
 from tests.lab.home import Home
 
 MODULE = """
-variable "marks" {}
 resource "terraform_data" "machine" {
   provisioner "local-exec" {
-    command = "echo made >>${var.marks}/applies"
+    command = "echo made >>applies"
   }
 }
 output "ansible_inventory" {
@@ -31,7 +30,7 @@ PLAY = """
 - hosts: all
   gather_facts: false
   tasks:
-    - ansible.builtin.shell: echo ran >>{marks}/plays
+    - ansible.builtin.shell: echo ran >>~/plays
 """
 
 COMMITS = (
@@ -56,13 +55,13 @@ def home() -> Iterator[Home]:
     home = Home()
     (home.work / "module").mkdir()
     (home.work / "module" / "main.tf").write_text(MODULE)
-    (home.work / "play.yml").write_text(PLAY.format(marks=home.work))
+    (home.work / "play.yml").write_text(PLAY)
     yield home
     home.close()
 
 
 def register(home: Home) -> None:
-    home.run("workspace", "add", "edge", str(home.work / "module"), "--var", f"marks={home.work}")
+    home.run("workspace", "add", "edge", str(home.work / "module"))
 
 
 def run_chain(home: Home, exit: int | None = 0) -> None:
@@ -70,8 +69,12 @@ def run_chain(home: Home, exit: int | None = 0) -> None:
 
 
 def marks(home: Home) -> dict[str, int]:
-    files = {name: home.work / name for name in ("applies", "plays")}
-    return {name: len(file.read_text().splitlines()) if file.exists() else 0 for name, file in files.items()}
+    """Lines that applies left in the working copy, and plays in their attempts: all that a job can write."""
+    files = {"applies": "workspaces/edge/tree/applies", "plays": "jobs/*/*/home/plays"}
+    return {
+        name: sum(len(file.read_text().splitlines()) for file in home.data.glob(pattern))
+        for name, pattern in files.items()
+    }
 
 
 def test_the_points_are_those_that_a_chain_passes(home: Home) -> None:

@@ -84,7 +84,10 @@ def test_a_port_other_than_22_is_honoured_everywhere(estate: Estate) -> None:
     estate.order("web1", port=2222)
     estate.home.serve()
     estate.register()
-    estate.home.run(*estate.chain("site.yml", "--wait"))
+    refused = estate.home.run(*estate.chain("site.yml", "--wait"), exit=1)
+    assert "--egress 2222" in refused.stdout
+    assert estate.home.states()["wait"] == "failed"
+    estate.home.run(*estate.chain("site.yml", "--wait", "--egress", "2222"))
     machine = estate.cloud.machine("web1")
     assert [(event.address, event.port) for event in estate.home.of(HostAnswered)] == [(machine.address, 2222)]
     pins = estate.home.json("host", "known-hosts", "list")["pins"]
@@ -108,7 +111,9 @@ def test_the_inventorys_own_key_file_serves_for_the_first_login(estate: Estate) 
     estate.order("web1", host_vars={"ansible_ssh_private_key_file": str(estate.key)})
     estate.home.serve()
     estate.register()
-    estate.home.run("provision", "run", WORKSPACE, estate.play("site.yml"), "--wait")
+    refused = estate.home.run("provision", "run", WORKSPACE, estate.play("site.yml"), "--wait", exit=1)
+    assert f"--ssh-identity {estate.key}" in refused.stdout
+    estate.home.run(*estate.chain("site.yml", "--wait"))
     assert estate.cloud.machine("web1").read("/etc/motd") == "web1 is kept by exocomp\n"
 
 

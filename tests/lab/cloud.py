@@ -36,6 +36,7 @@ class Cloud:
     lab: Lab
     network: str
     url: str = ""
+    port: int = 0
     machines: dict[str, Machine] = field(default_factory=dict)
     fates: dict[str, Fate] = field(default_factory=dict)
     requests: list[tuple[str, str]] = field(default_factory=list)
@@ -46,7 +47,8 @@ class Cloud:
         self._boots: dict[str, threading.Thread] = {}
         self._destroyed: dict[str, threading.Event] = {}
         self._server = namespaces.inside(self.lab.controller, self._listen)
-        self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
+        self.port = self._server.server_address[1]
+        self.url = f"http://127.0.0.1:{self.port}"
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True)
         self._thread.start()
 

@@ -43,7 +43,7 @@ class Estate:
         (self.module / "lab.auto.tfvars.json").write_text(json.dumps(values))
 
     def register(self) -> None:
-        self.home.run("workspace", "add", WORKSPACE, str(self.module))
+        self.home.run("workspace", "add", WORKSPACE, str(self.module), "--egress", str(self.cloud.port))
 
     def play(self, name: str) -> str:
         return str(self.home.work / "plays" / name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import sys
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 from exocomp.config import Settings
 from exocomp.drivers.ansible import pinned_ssh
 from exocomp.errors import ExocompError, WrongUsage
-from tests.ansible_runs import PUBLIC, Bench, inventory_of
+from tests.ansible_runs import PUBLIC, Bench, inventory_of, new_key
 
 PLAYBOOK = "- hosts: all\n"
 EMPTY = inventory_of({})
@@ -49,6 +50,7 @@ def test_nothing_of_our_own_environment_is_passed(bench: Bench, monkeypatch: pyt
     monkeypatch.setenv("SSH_AUTH_SOCK", "/agent")
     _, spec = bench.order(PLAYBOOK, EMPTY)
     assert not {"SSH_AUTH_SOCK", "ANSIBLE_REMOTE_USER"} & spec.env.keys()
+    assert spec.companion is None
     for name in ("HOME", "TMPDIR", "ANSIBLE_HOME", "ANSIBLE_LOCAL_TEMP", "ANSIBLE_CONFIG"):
         assert spec.env[name].startswith(str(bench.attempt))
     assert spec.env["LC_ALL"] == "C.UTF-8"
@@ -110,3 +112,25 @@ def test_a_path_that_ssh_would_expand_is_refused() -> None:
 def test_a_missing_ansible_playbook_is_named(bench: Bench) -> None:
     with pytest.raises(ExocompError, match="/nowhere/ansible-playbook"):
         bench.order(PLAYBOOK, EMPTY, settings=Settings(ansible_playbook="/nowhere/ansible-playbook"))
+
+
+def test_the_fleets_private_key_is_in_no_file_environment_or_argv_of_an_attempt(bench: Bench, tmp_path: Path) -> None:
+    pinned = f"web1 {new_key(tmp_path / 'host')}\n"
+    new_key(bench.key)
+    _, spec = bench.order(PLAYBOOK, EMPTY, known_hosts=pinned)
+    assert spec.companion is not None
+    assert spec.env["SSH_AUTH_SOCK"] == spec.companion.ready == str(bench.attempt / "a")
+    told = json.loads(spec.companion.secret)
+    seed = base64.b64decode(told["seed"])
+    assert told["pins"] == [{"names": ["web1"], "keys": [pinned.split()[2]]}]
+    places = [path.read_bytes() for path in bench.attempt.rglob("*") if path.is_file()]
+    places += [repr((spec.commands, spec.env, spec.companion.argv)).encode()]
+    for form in (seed, seed.hex().encode(), told["seed"].encode(), b"PRIVATE KEY", str(bench.key).encode()):
+        assert not any(form in place for place in places)
+
+
+def test_a_data_dir_too_deep_for_sockets_is_refused(tmp_path: Path) -> None:
+    deep = tmp_path / ("d" * 80)
+    deep.mkdir()
+    with pytest.raises(WrongUsage, match="too long for the sockets"):
+        Bench(deep).order(PLAYBOOK, EMPTY)

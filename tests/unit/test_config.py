@@ -58,3 +58,11 @@ def test_a_config_file_that_does_not_fit_is_named(tmp_path: Path, text: str, say
 def test_a_named_config_file_must_exist(tmp_path: Path) -> None:
     with pytest.raises(WrongUsage, match="cannot read"):
         resolve({}, {"EXOCOMP_CONFIG": str(tmp_path / "none.toml")})
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("workers", "0"), ("workers", "-3"), ("job_timeout_s", "0"), ("job_timeout_s", "nan")]
+)
+def test_a_number_that_nothing_could_run_with_is_refused(name: str, value: str) -> None:
+    with pytest.raises(WrongUsage, match=name):
+        resolve({}, {"EXOCOMP_CONFIG": "/dev/null", f"EXOCOMP_{name.upper()}": value})

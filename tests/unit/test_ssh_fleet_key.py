@@ -9,6 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from exocomp.errors import ExocompError
 from exocomp.ssh.fleet_key import FleetKey
@@ -22,6 +24,19 @@ def test_it_is_made_once_and_private(tmp_path: Path) -> None:
     assert first.private_path.stat().st_mode & 0o7777 == 0o600
     assert (tmp_path / "keys").stat().st_mode & 0o7777 == 0o700
     assert [file.name for file in (tmp_path / "keys").iterdir()] == [first.private_path.name]
+
+
+def test_its_seed_is_the_private_half_of_the_public_line(tmp_path: Path) -> None:
+    key = FleetKey.load_or_create(tmp_path)
+    public = Ed25519PrivateKey.from_private_bytes(key.seed()).public_key()
+    line = public.public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH).decode()
+    assert key.public_line.startswith(line)
+    key.private_path.chmod(0o640)
+    with pytest.raises(ExocompError, match="mode 0640"):
+        key.seed()
+    key.private_path.unlink()
+    with pytest.raises(ExocompError, match="No such file"):
+        key.seed()
 
 
 @pytest.mark.skipif(shutil.which("ssh-keygen") is None, reason="no ssh-keygen")

@@ -89,6 +89,11 @@ def scan(address: str, port: int) -> ScanResult:
     return scan_many([target])[target]
 
 
+@pytest.mark.parametrize("address", ["a..b", "a" * 64, "a" * 9999])
+def test_what_can_be_no_host_name_does_not_resolve(address: str) -> None:
+    assert scan(address, 22).error == "name does not resolve"
+
+
 def trusts(file: Path, address: str, port: int) -> bool:
     """ssh got past the host key: then it can only fail to log in."""
     options = {

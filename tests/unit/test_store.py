@@ -202,6 +202,39 @@ def test_a_newer_schema_is_refused_clearly(tmp_path: Path) -> None:
             opener(tmp_path / "exocomp.db")
 
 
+@pytest.mark.parametrize(
+    ("content", "says", "kind"),
+    [
+        (b"garbage" * 999, "file is not a database", StoreUnwell),
+        (b"", "is empty", NotFound),
+    ],
+)
+def test_what_is_no_ledger_is_refused_in_words(content: bytes, says: str, kind: type, tmp_path: Path) -> None:
+    (tmp_path / "exocomp.db").write_bytes(content)
+    with pytest.raises(kind, match=says):
+        open_reader(tmp_path / "exocomp.db")
+    if content:
+        with pytest.raises(StoreUnwell, match=says):
+            open_writer(tmp_path / "exocomp.db")
+
+
+def test_a_store_that_cannot_be_opened_is_refused_in_words(tmp_path: Path) -> None:
+    (tmp_path / "exocomp.db").mkdir()
+    for open_it in (open_writer, open_reader):
+        with pytest.raises(StoreUnwell, match="cannot be opened or read"):
+            open_it(tmp_path / "exocomp.db")
+
+
+def test_a_reader_asks_for_the_upgrade_of_an_older_schema(tmp_path: Path) -> None:
+    path = tmp_path / "exocomp.db"
+    store = open_writer(path)
+    store.db.pragma("user_version", 1)
+    store.close()
+    with pytest.raises(Conflict, match="has schema 1, this exocomp reads") as refusal:
+        open_reader(path)
+    assert "exocomp serve" in refusal.value.hint
+
+
 def test_a_reader_cannot_write(tmp_path: Path) -> None:
     open_writer(tmp_path / "exocomp.db").close()
     reader = open_reader(tmp_path / "exocomp.db")
@@ -243,3 +276,18 @@ def test_a_jobs_spec_comes_back_as_it_was(store: Store) -> None:
     (found,) = steps.running_jobs(store)
     assert found.spec == spec
     assert found.kind == "tofu"
+
+
+def test_the_latest_is_what_was_begun_last_also_when_the_clock_was_set_back(tmp_path: Path) -> None:
+    times = iter((1000.0, 900.0))
+    store = open_writer(tmp_path / "exocomp.db", now=lambda: next(times))
+    for id in ("wf_02", "wf_01"):
+        workflows.begin(store, workflow(id), CHAIN)
+    assert workflows.find(store, "latest").id == "wf_01"
+    assert [each.id for each in workflows.every(store, (), None, 9)] == ["wf_01", "wf_02"]
+    store.close()
+
+
+def test_a_generation_number_that_cannot_be_is_not_found(store: Store) -> None:
+    for number in (0, -1, 2**63):
+        assert inventories.find(store, "tf:edge", number) is None

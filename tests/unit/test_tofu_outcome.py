@@ -211,6 +211,8 @@ def test_a_stop_says_where_it_came_and_what_was_changed(how: str, tmp_path: Path
     before = judge(tmp_path, command="plan", code=-2, **{how: True})
     assert before.reason == f"apply {how.replace('_', ' ')} during plan"
     assert before.hint.startswith("nothing was changed")
+    amid = judge(tmp_path, **{how: True})
+    assert "half done" in amid.hint
     (tmp_path / "log").write_text(COMPLETE * 2 + diagnostic("operation canceled"))
     after = judge(tmp_path, **{how: True})
     assert after.reason == f"apply {how.replace('_', ' ')} during apply after 2 resources were changed"

@@ -16,6 +16,18 @@ _HINTS: tuple[tuple[str, str], ...] = (
         f"the host's key is not pinned: compare fingerprints out of band, then {_ONBOARD} (--rotate replaces)",
     ),
     (
+        r"the connection is not bound to a host",
+        "logging in with the fleet key needs OpenSSH 8.9 or newer on the control host",
+    ),
+    (
+        r"the inventory declares no such user",
+        "declare that user as ansible_user of the host, or log in as one whom the inventory declares",
+    ),
+    (
+        r"connect to host \S+ port (?P<port>\d+): Permission denied",
+        "the jobs of this run may not connect to that port: run it with --egress {port}",
+    ),
+    (
         r"Permission denied|Too many authentication failures|no such identity|UNPROTECTED PRIVATE KEY",
         "name a key that the host accepts by --ssh-identity PATH, or declare user and credential in the inventory",
     ),
@@ -68,4 +80,7 @@ _HINTS: tuple[tuple[str, str], ...] = (
 
 def of(message: str, *, host: str = "<host>") -> str:
     """The next step for a message of ssh or ansible, or "" when nothing better than the message is known."""
-    return next((hint.format(host=host) for pattern, hint in _HINTS if re.search(pattern, message)), "")
+    for pattern, hint in _HINTS:
+        if found := re.search(pattern, message):
+            return hint.format(host=host, **found.groupdict())
+    return ""

@@ -11,8 +11,9 @@ from typing import Any
 from exocomp.config import Settings
 from exocomp.drivers.ansible import environment, pinned_ssh
 from exocomp.drivers.ansible.project_config import ProjectConfig
+from exocomp.drivers.ansible.record import PROGRESS
 from exocomp.errors import ExocompError
-from exocomp.protocol.jobs import AttemptSpec, Command, PlayJob
+from exocomp.protocol.jobs import AttemptSpec, Command, Companion, PlayJob
 
 FEWEST_FORKS, MOST_FORKS = 5, 50  # ansible's own default; what a small control host bears
 
@@ -25,22 +26,24 @@ def prepare(
     playbook: Path,
     inventory: Path,
     known_hosts: str,
-    fleet_private: Path,
     fleet_public: str,
+    agent: Companion | None,
     facts: Path,
     settings: Settings,
 ) -> AttemptSpec:
     """Write what the play needs into the attempt directory (0600, 0700) and say what to run.
 
     `project` and `playbook` are the staged copy, `known_hosts` the pins as ssh reads them, `facts` the directory of
-    the shared fact cache. Raises ExocompError when there is no ansible-playbook or no ssh, or a key file is unusable.
+    the shared fact cache, `agent` the holder of the fleet key, ready when its socket is.
+    Raises ExocompError when there is no ansible-playbook or no ssh, or a key file is unusable.
     """
     attempt = attempt.resolve()  # ansible resolves the control path, and the wrapper compares
     program = _program(settings)
     identities = tuple(pinned_ssh.identity(name) for name in job.ssh_identities)
-    for directory in (attempt / "home", attempt / "tmp", facts):
+    for directory in (attempt / "home", attempt / "tmp", (attempt / PROGRESS).parent, facts):
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-    connection = pinned_ssh.write(attempt, known_hosts=known_hosts, identities=(*identities, fleet_private))
+    holder = pinned_ssh.Agent(Path(agent.ready), fleet_public) if agent else None
+    connection = pinned_ssh.write(attempt, known_hosts=known_hosts, identities=identities, agent=holder)
     variables = _variables(job, connection, fleet_public)
     pinned_ssh.write_private(attempt / "extra_vars.json", json.dumps(variables, ensure_ascii=False))
     pinned_ssh.write_private(attempt / "ansible.cfg", "")
@@ -54,7 +57,11 @@ def prepare(
         empty_config=attempt / "ansible.cfg",
         facts=facts,
     )
-    return AttemptSpec(commands=(command,), env=env, cwd=str(project), timeout_s=settings.job_timeout_s)
+    if agent:
+        env["SSH_AUTH_SOCK"] = agent.ready  # for what a play starts itself, as rsync
+    return AttemptSpec(
+        commands=(command,), env=env, cwd=str(project), timeout_s=settings.job_timeout_s, companion=agent
+    )
 
 
 def _variables(job: PlayJob, connection: dict[str, str], fleet_public: str) -> dict[str, Any]:

@@ -13,6 +13,8 @@ from exocomp.protocol.queries import HostResult
 
 _TAIL = 64 * 1024
 _ERROR = re.compile(r"^(?:\[ERROR\]:|ERROR!|ERROR:|exocomp:|ansible-playbook: error:)\s*(.+)$")
+_UNSIGNED = re.compile(r"signing failed for .* from agent")
+_REFUSED = re.compile(r"^exocomp agent: (refused .+)$")
 _COLOUR = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
@@ -28,7 +30,7 @@ def judge(job: PlayJob, exit: Exit, attempt: Path) -> tuple[Verdict, tuple[HostR
         return late, results
     bad = [result for result in results if result.failed or result.unreachable]
     if bad:
-        return _faults(bad, len(story.matched | set(story.hosts)), story), results
+        return _faults(bad, len(story.matched | set(story.hosts)), story, attempt), results
     if exit.code != 0:
         return _broken(exit, attempt), results
     return _silent(job, story), results
@@ -49,11 +51,13 @@ def _result(host: str, story: record.Story) -> HostResult:
     )
 
 
-def _faults(bad: list[HostResult], hosts: int, story: record.Story) -> Verdict:
+def _faults(bad: list[HostResult], hosts: int, story: record.Story, attempt: Path) -> Verdict:
     # An unreachable host stops a rollout for a reason outside of the play, so it is told first.
     first = min(bad, key=lambda result: (result.outcome != "unreachable", result.host))
     fault = story.faults.get(first.host)
     said = fault.msg if fault else ""
+    if _UNSIGNED.search(said) and (refusal := _last(_REFUSED, attempt / "log")):
+        said = f"{said} (the agent of the fleet key {refusal})"
     what = {"unreachable": "unreachable", "failed": "failed"}[first.outcome]
     at = f" at task {fault.task!r}" if fault else ""
     others = f" ({len(bad)} of {hosts} hosts failed or were unreachable)" if hosts > 1 else ""
@@ -70,7 +74,7 @@ def _broken(exit: Exit, attempt: Path) -> Verdict:
         return Verdict(
             ok=False, reason=f"ansible-playbook was killed by {name}", hint="look for what kills processes (memory?)"
         )
-    error = _last_error(attempt / "log")
+    error = _last(_ERROR, attempt / "log")
     if not error:
         return Verdict(ok=False, reason=f"ansible-playbook exited with code {exit.code}", hint="see the job's log")
     return Verdict(
@@ -120,12 +124,12 @@ def _where(story: record.Story) -> str:
     return f", last fault on {last.host} at task {last.task!r}" if last else ""
 
 
-def _last_error(log: Path) -> str:
-    """The last error that ansible told, as one line; "" without one."""
+def _last(line_like: re.Pattern[str], log: Path) -> str:
+    """What the last such line tells near the log's end; "" without one."""
     if not log.exists():
         return ""
     with log.open("rb") as file:
         file.seek(max(0, log.stat().st_size - _TAIL))
         lines = _COLOUR.sub("", file.read().decode("utf-8", "replace")).splitlines()
-    errors = [found.group(1).strip() for line in lines if (found := _ERROR.match(line.strip()))]
-    return errors[-1][:400] if errors else ""
+    told = [found.group(1).strip() for line in lines if (found := line_like.match(line.strip()))]
+    return told[-1][:400] if told else ""

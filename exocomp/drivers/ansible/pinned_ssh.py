@@ -7,6 +7,7 @@ import shlex
 import shutil
 import stat
 from pathlib import Path
+from typing import NamedTuple
 
 from exocomp.drivers.ansible.environment import PATH
 from exocomp.errors import ExocompError, WrongUsage
@@ -21,18 +22,23 @@ _PINS = (
     ("VerifyHostKeyDNS", "no"),
     ("NoHostAuthenticationForLocalhost", "no"),
 )
+# sun_path holds 107 bytes; below the attempt come "/c/", ansible's ten, and ssh's suffix of 17 for a new master.
+_LONGEST_ATTEMPT = 107 - len("/c/") - 10 - 17
 _SSH = """\
 #!/bin/sh
 # Only ansible's own control path counts, so that no master of another attempt is reused; without a password
-# there is nobody to ask.
-control=none batch=no
+# there is nobody to ask. A public key is what ansible names for a private one that it holds in an agent of its own.
+control=none batch=no agent=
 for arg do
   case $arg in
+    -S*) echo "exocomp: $arg would use a connection whose host key nobody checked" >&2; exit 255 ;;
     ControlPath=\\"{control_glob}/*) control={control_path}/${{arg##*/}}; control=${{control%\\"}} ;;
     PasswordAuthentication=no) batch=yes ;;
+    IdentityFile=*.pub\\") agent=SSH_AUTH_SOCK ;;
   esac
 done
-exec {ssh} -F {config} {pins} -o "ControlPath=\\"$control\\"" -o BatchMode=$batch "$@"
+exec {ssh} -F {config} {pins} -o "ControlPath=\\"$control\\"" -o BatchMode=$batch \\
+  ${{agent:+-o IdentityAgent=$agent}} "$@"
 """
 _COPY = """\
 #!/bin/sh
@@ -43,12 +49,23 @@ exec {tool} -S {ssh} "$@"
 """
 
 
-def write(attempt: Path, *, known_hosts: str, identities: tuple[Path, ...]) -> dict[str, str]:
+class Agent(NamedTuple):
+    """The agent that holds a key, and the key's public line."""
+
+    socket: Path
+    public: str
+
+
+def write(attempt: Path, *, known_hosts: str, identities: tuple[Path, ...], agent: Agent | None) -> dict[str, str]:
     """Write known_hosts, ssh's config and the wrappers; returns the connection variables that make ansible use them.
 
-    `identities` are offered in this order, after what inventory or play declares. Raises ExocompError when there
-    is no ssh, and WrongUsage for a path that ssh can't be told.
+    `identities` are offered in this order, after what inventory or play declares; ssh itself puts a key that an agent
+    holds before them all. Raises ExocompError when there is no ssh, WrongUsage for a path that ssh can't be told.
     """
+    if len(os.fsencode(attempt)) > _LONGEST_ATTEMPT:
+        raise WrongUsage(
+            f"the data dir's path is too long for the sockets of ssh: {attempt}", hint="choose a shorter data_dir"
+        )
     pinned = attempt / "home" / ".ssh" / "known_hosts"  # where paramiko looks
     pinned.parent.mkdir(mode=0o700)
     write_private(pinned, known_hosts)
@@ -56,6 +73,10 @@ def write(attempt: Path, *, known_hosts: str, identities: tuple[Path, ...]) -> d
     config = attempt / "ssh_config"
     lines = [f"{name} {value}" for name, value in options]
     lines += ["IdentitiesOnly yes", *(f"IdentityFile {quoted(path)}" for path in identities)]
+    if agent:
+        public = attempt / "fleet.pub"
+        write_private(public, agent.public.strip() + "\n")
+        lines += [f"IdentityAgent {quoted(agent.socket)}", f"IdentityFile {quoted(public)}"]
     lines += ["ServerAliveInterval 15", "ServerAliveCountMax 4", ""]
     write_private(config, "\n".join(lines))
     (attempt / "c").mkdir(mode=0o700)

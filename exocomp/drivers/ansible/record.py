@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 
-PROGRESS = "progress"  # the callback's file in the attempt directory
+PROGRESS = "told/progress"  # the callback's file in the attempt; its directory is the job's to write
 
 
 class Play(msgspec.Struct, frozen=True, kw_only=True, tag_field="e", tag="play"):

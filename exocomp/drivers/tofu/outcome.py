@@ -28,11 +28,13 @@ def judge(job: TofuJob, exit: Exit, attempt: Path) -> Verdict:
         cause = "timed out" if exit.timed_out else "cancelled"
         hint = "; raise the setting job_timeout_s if it needs longer" if exit.timed_out else ""
         done = _done_before(reading)
-        return Verdict(
-            ok=False,
-            reason=f"{job.verb} {cause} during {_phase(exit)}{done}",
-            hint=f"run it again: what is done is not repeated{hint}" if done else f"nothing was changed{hint}",
-        )
+        next_step = "nothing was changed"
+        if exit.command == "apply":
+            next_step = "run it again: what was under way may be half done, and what is done is not repeated"
+        elif done:
+            next_step = "run it again: what is done is not repeated"
+        reason = f"{job.verb} {cause} during {_phase(exit)}{done}"
+        return Verdict(ok=False, reason=reason, hint=f"{next_step}{hint}")
     reason, hint = _failure(exit, reading)
     done = _done_before(reading)
     if exit.command == "apply" and done:

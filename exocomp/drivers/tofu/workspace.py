@@ -143,6 +143,8 @@ def _var_file(directory: Path, name: str) -> str:
         is_file = stat.S_ISREG(os.stat(path).st_mode)
     except OSError as error:
         raise WrongUsage(f"variable file {path}: {error.strerror}") from None
+    except ValueError:
+        raise WrongUsage(f"variable file {path!r} is no path") from None
     if not is_file or not os.access(path, os.R_OK):
         raise WrongUsage(f"variable file {path} is not a readable regular file")
     return path
