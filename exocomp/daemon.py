@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import logging
 import os
 import signal
 import sys
@@ -10,7 +11,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import structlog
 import trio
 
 from exocomp import __version__, runbooks
@@ -26,14 +26,16 @@ from exocomp.actors.workers import Workers
 from exocomp.config import Layout, Settings
 from exocomp.errors import Conflict, ExocompError, WrongUsage
 from exocomp.inventory.generations import standing_path
+from exocomp.model import Tier
 from exocomp.protocol.events import DaemonStarted, DaemonStopped
 from exocomp.protocol.mail import Drain, RunnerRestarted
+from exocomp.sandbox import tiers
 from exocomp.ssh.fleet_key import FleetKey
 from exocomp.store import events, inventories, pins, steps
 from exocomp.store.store import Store, open_writer
 from exocomp.supervisor import Child, Escalated, Supervisor, single
 
-log = structlog.get_logger()
+log = logging.getLogger(__name__)
 
 # ssh's control sockets lie in the attempt's directory: <root>/jobs/job_<14>/<n>/cp/<10>.<17> must fit in sun_path.
 LONGEST_ROOT = 45
@@ -155,52 +157,57 @@ async def _serve(settings: Settings, layout: Layout, store: Store) -> int:
             Child(name="gateway", run=gateway.run, policy="restart"),
         )
     )
-    events.note(store, "daemon_started", DaemonStarted(version=__version__, running=len(steps.running_jobs(store))))
+    events.note(store, "daemon_started", _started(settings.sandbox, len(steps.running_jobs(store))))
     escalated: Exception | None = None
     try:
         async with trio.open_nursery() as nursery:
             await nursery.start(supervisor.run)
-            log.info("serving", socket=settings.socket, data_dir=str(layout.root), pid=os.getpid())
+            log.info("serving %s at %s, pid %s", layout.root, settings.socket, os.getpid())
             nursery.start_soon(_until_signal, supervisor, sequencer_box)
     except* Escalated as group:
         escalated = single(group)
     if escalated is not None:
         if isinstance(escalated.__cause__, ExocompError):
             raise escalated.__cause__
-        log.error("escalated", error=str(escalated))
+        log.error("giving up: %s", escalated)
         return 1
     events.note(store, "daemon_stopped", DaemonStopped(running=len(steps.running_jobs(store))))
     return 0
+
+
+def _started(wanted: Tier, running: int) -> DaemonStarted:
+    """With what the sandbox's probes found; a layer that is missing is said aloud, and each job is refused by it."""
+    probe = tiers.probe()
+    missing = tuple(f"{layer.name}: {layer.reason}; {layer.cure}" for layer in probe.missing)
+    if wanted is Tier.ENFORCING:
+        for layer in missing:
+            log.error("the sandbox can't be enforced here, no job will run: %s", layer)
+    else:
+        log.warning("jobs run with sandbox = %s", wanted.value)
+    return DaemonStarted(
+        version=__version__, running=running, sandbox=wanted, achievable=Tier(probe.achievable), missing=missing
+    )
 
 
 async def _until_signal(supervisor: Supervisor, sequencer: Mailbox[Any]) -> None:
     """First SIGTERM or SIGINT: release nothing more, let shims live, stop in order. Second: stop at once."""
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as received:
         async for number in received:
-            log.info("stopping", signal=signal.Signals(number).name)
+            log.info("stopping on %s", signal.Signals(number).name)
             break
         async with trio.open_nursery() as nursery:
             nursery.start_soon(_stop, supervisor, sequencer, nursery.cancel_scope)
             async for number in received:
-                log.warning("stopping at once", signal=signal.Signals(number).name)
+                log.warning("stopping at once on %s", signal.Signals(number).name)
                 os._exit(1)
 
 
 async def _stop(supervisor: Supervisor, sequencer: Mailbox[Any], scope: trio.CancelScope) -> None:
     running = await sequencer.ask(Drain())
-    log.info("drained", running=running)
+    log.info("drained, %s job(s) running on", running)
     supervisor.stop()
     scope.cancel()
 
 
 def _log_to_stderr() -> None:
-    structlog.configure(
-        processors=[
-            structlog.processors.add_log_level,
-            structlog.processors.TimeStamper(fmt="iso"),
-            structlog.processors.format_exc_info,
-            structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty()),
-        ],
-        wrapper_class=structlog.make_filtering_bound_logger("info"),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
-    )
+    logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")

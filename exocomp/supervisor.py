@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Literal
 
 import msgspec
-import structlog
 import trio
 
 from exocomp.errors import ActorGone, ExocompError
 
-log = structlog.get_logger()
+log = logging.getLogger(__name__)
 
 BURST = 5
 WINDOW_S = 60.0
@@ -88,9 +88,9 @@ class Supervisor:
         refuses = isinstance(error, ExocompError) and not is_up
         is_last = child.policy == "escalate" or too_often or refuses
         if not isinstance(error, ExocompError | ActorGone):
-            log.error("child died", child=child.name, exc_info=error)
+            log.error("%s died", child.name, exc_info=error)
         elif not is_last:
-            log.error("child died", child=child.name, error=str(error))
+            log.error("%s died: %s", child.name, error)
         if is_last:
             raise Escalated(f"{child.name} died: {error!r}") from error
         await trio.sleep(min(FIRST_PAUSE_S * 2 ** (len(deaths) - 1), LONGEST_PAUSE_S))

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import errno
+import logging
 import os
 import socket
 import stat
 import struct
 from pathlib import Path
 
-import structlog
 import trio
 from trio_websocket import ConnectionClosed, WebSocketConnection, wrap_server_stream
 
@@ -26,7 +26,7 @@ from exocomp.store import events, jobs, workflows
 from exocomp.store.answer import answer
 from exocomp.store.store import Store
 
-log = structlog.get_logger()
+log = logging.getLogger(__name__)
 
 BACKLOG = 1024
 ELSEWHERE = "choose another --socket"
@@ -73,7 +73,7 @@ class Gateway:
                 if uid in (os.getuid(), 0):
                     await Session(self, websocket, nursery).run()
                 else:
-                    log.warning("client refused", uid=uid)
+                    log.warning("client of uid %s refused", uid)
                     refusal = NotAllowed(
                         f"uid {uid} may not speak to this daemon", hint="run it as the daemon's user"
                     )
@@ -146,7 +146,7 @@ class Session:
         except (ConnectionClosed, trio.BrokenResourceError, trio.ClosedResourceError):
             raise
         except Exception as fault:
-            log.error("request failed", frame=type(frame).__name__, exc_info=fault)
+            log.error("request %s failed", type(frame).__name__, exc_info=fault)
             broken = ExocompError(
                 f"the daemon failed at this: {fault!r}",
                 hint="see its log; what it recorded stands: look before a retry",

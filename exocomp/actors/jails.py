@@ -35,7 +35,7 @@ def of_play(job: PlayJob, attempt: Path, project: Path, facts: Path, program: st
             (str(attempt / "passwd"), "/etc/passwd"),
             *identities,
         ),
-        connect=tuple(dict.fromkeys((SSH, *job.egress))),
+        connect=granted(job),
     )
 
 
@@ -51,8 +51,14 @@ def of_engine(job: TofuJob, attempt: Path, workspace: Path, plugin_cache: Path, 
         read=_system(base.read, tier),
         write=(str(workspace), str(plugin_cache), str(attempt), TMP),
         files=((str(attempt / "resolv.conf"), "/etc/resolv.conf"),),
-        connect=tuple(dict.fromkeys((HTTPS, DNS, *job.workspace.egress))),
+        connect=granted(job),
     )
+
+
+def granted(job: PlayJob | TofuJob) -> tuple[int, ...]:
+    """The TCP ports that a job may connect to."""
+    ports = (SSH, *job.egress) if isinstance(job, PlayJob) else (HTTPS, DNS, *job.workspace.egress)
+    return tuple(dict.fromkeys(ports))
 
 
 def passwd(text: str, uid: int, home: Path) -> str:

@@ -15,6 +15,8 @@ from exocomp.actors.names import hosts_file
 from exocomp.config import Layout, Settings
 from exocomp.drivers.ansible import order as ansible
 from exocomp.drivers.tofu import order as tofu
+from exocomp.drivers.tofu.files import read_record
+from exocomp.drivers.tofu.order import SOURCE
 from exocomp.inventory import generations
 from exocomp.model import Host, Pin
 from exocomp.protocol.jobs import AttemptSpec, Job, PlayJob, TofuJob
@@ -77,6 +79,7 @@ def _play(
     playbook = Path(job.playbook)
     root = playbook.parent if runbooks.is_seeded(playbook) else staging.project_root(playbook)
     staged = staging.stage(root, layout.stage, settings.stage_limit_mib << 20)
+    (directory / SOURCE).write_bytes(msgspec.json.encode({"digest": staged.digest, "commit": staged.commit}))
     facts = layout.facts / (job.facts or "none")
     facts.mkdir(mode=0o700, parents=True, exist_ok=True)
     key = fleet_key()
@@ -98,6 +101,12 @@ def _play(
     (directory / "passwd").write_text(passwd)
     jail = jails.of_play(job, directory, staged.path, facts, spec.commands[0].argv[0], settings.sandbox)
     return msgspec.structs.replace(spec, jail=jail)
+
+
+def source_of(directory: Path) -> tuple[str | None, str | None]:
+    """Digest and git commit of what was staged for an attempt."""
+    record = read_record(directory / SOURCE)
+    return record.get("digest"), record.get("commit")
 
 
 def _text(file: Path) -> str:

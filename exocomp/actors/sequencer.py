@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import msgspec
-import structlog
 
 from exocomp import ids
 from exocomp.actors import orders
@@ -23,7 +23,7 @@ from exocomp.store import events, inventories, jobs, steps, workflows, workspace
 from exocomp.store.store import Store, StoreUnwell, Transaction
 from exocomp.workflows import base, chains
 
-log = structlog.get_logger()
+log = logging.getLogger(__name__)
 
 SHIMMED = frozenset({"tofu", "ansible"})
 Mail = orders.Order | Report | Answered | RunnerRestarted | Drain
@@ -117,7 +117,7 @@ class Sequencer(Actor[Mail]):
     def _settle(self, report: Report) -> None:
         job = jobs.get(self.store, report.job)
         if job.state != RunState.RUNNING or job.attempt != report.attempt:
-            log.warning("late report dropped", job=report.job, attempt=report.attempt, outcome=report.outcome)
+            log.warning("late report of %s attempt %s dropped: %s", report.job, report.attempt, report.outcome)
             return
         self._conclude(job, self._row(job), report)
 

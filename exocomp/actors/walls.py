@@ -9,17 +9,15 @@ from pathlib import Path
 
 import msgspec
 
+from exocomp.actors import jails
 from exocomp.model import Exit, Tier, Verdict
 from exocomp.protocol.jobs import Job, PlayJob, TofuJob
 from exocomp.sandbox.enclosure import PREFIX
 from exocomp.sandbox.layers import NOT_APPLIED
 
 _TAIL = 128 * 1024
-# ssh, Go, curl and Python, when Landlock refuses a connect (EACCES).
-_PORT = re.compile(
-    r"(?:connect to (?:host |address )?\S+ port |dial tcp \S+:|Failed to connect to \S+ port )(\d{1,5})\b[^\n]{0,80}"
-    r"[Pp]ermission denied"
-)
+_PORT = re.compile(r"(?:connect to (?:host |address )?\S+ port |dial tcp \S+:)(\d{1,5})\b([^\n]{0,80})")
+_REACHED = re.compile(r"refused|timed out|timeout|unreachable|no route|reset", re.IGNORECASE)  # past the wall
 _UNNAMED_PORT = re.compile(r"(?:urlopen error|Failed to establish a new connection)[^\n]{0,80}\[Errno 13\]")
 _PATH = re.compile(
     r"(/[\w.@+/-]+)['\"\\:]*\s*(?:[^\n]{0,20})(?:[Nn]o such file|[Pp]ermission denied)"
@@ -45,8 +43,7 @@ def explain(verdict: Verdict, job: Job, log: str, shown: Iterable[str], tier: Ti
     """The verdict with the wall that the log tells of, if it tells of one; `shown` is what the job could see."""
     if verdict.ok or tier is Tier.OFF:
         return verdict
-    if found := _PORT.search(log):
-        port = found[1]
+    if port := _refused(log, job):
         return _at(verdict, f"the job may not connect to TCP port {port}", _open_port(job, port))
     if _UNNAMED_PORT.search(log):
         return _at(verdict, "the job may not connect to that port", _open_port(job, "PORT"))
@@ -70,6 +67,16 @@ def tail(log: Path) -> str:
 
 def _at(verdict: Verdict, wall: str, flag: str) -> Verdict:
     return msgspec.structs.replace(verdict, reason=f"{verdict.reason} ({wall})", hint=flag)
+
+
+def _refused(log: str, job: Job) -> str:
+    """The port of a connect that Landlock refused. Not every tool tells the error, but an engine runs nowhere else
+    than here, so that a port it was not granted is reason enough."""
+    for found in _PORT.finditer(log):
+        untold = isinstance(job.spec, TofuJob) and not _REACHED.search(found[2])
+        if "ermission denied" in found[2] or (untold and int(found[1]) not in jails.granted(job.spec)):
+            return found[1]
+    return ""
 
 
 def _open_port(job: Job, port: str) -> str:

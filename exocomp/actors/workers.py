@@ -15,7 +15,7 @@ from exocomp.actors import jails, walls
 from exocomp.actors.base import Actor, Mailbox
 from exocomp.actors.capture import Loader, capture, warm_loader
 from exocomp.actors.executor import Executor, was_started
-from exocomp.actors.prepare import prepare
+from exocomp.actors.prepare import prepare, source_of
 from exocomp.config import Layout, Settings
 from exocomp.drivers.ansible import outcome as ansible
 from exocomp.drivers.tofu import outcome as tofu
@@ -114,7 +114,10 @@ class Workers(Actor[RunJob | StopJob]):
             raise _disk(f"{job.step} ended, but what came of it could not be kept", error) from error
 
     async def _judge(self, job: Job, attempt: int, directory: Path, exit: Exit, loader: Loader | None) -> Report:
-        report = Report(job=job.id, attempt=attempt, outcome="succeeded", exit_code=exit.code)
+        source, commit = source_of(directory)
+        report = Report(
+            job=job.id, attempt=attempt, outcome="succeeded", exit_code=exit.code, source=source, commit=commit
+        )
         log = "" if exit.code == 0 else walls.tail(directory / "log")
         if (unmade := walls.unmade(exit, log)) is not None:
             return msgspec.structs.replace(report, outcome="failed", reason=unmade.reason, hint=unmade.hint)

@@ -85,7 +85,8 @@ def _more_words(event: e.AnyEvent) -> tuple[str, str, str]:
         case e.WorkspaceRemoved():
             return "workspace", "removed", event.workspace or ""
         case e.DaemonStarted():
-            return "daemon", "started", event.version + (f", {event.running} job(s) running" if event.running else "")
+            running = f", {event.running} job(s) running" if event.running else ""
+            return "daemon", "started", f"{event.version}, sandbox {event.sandbox}{running}"
         case e.DaemonStopped():
             return "daemon", "stopped", f"{event.running} job(s) running on" if event.running else ""
         case _:

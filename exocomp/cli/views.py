@@ -70,6 +70,8 @@ def ledger(view: q.WorkflowView, *, now: float, width: int | None = None, color:
     out = [f"{flow.kind} {flow.id}  {clean(on)}", f"{state}  {began}"]
     if view.generation is not None:
         out[-1] += f"  inventory tf:{clean(flow.workspace or '')} generation {view.generation}"
+    if tiers := sorted({step.tier.value for step in view.steps if step.tier is not None}):
+        out[-1] += f"  sandbox {', '.join(tiers)}"
     rows = stages(view)
     body = table(
         ("STEP", "STATE", "TRIES", "JOB", "TOOK"),
@@ -199,10 +201,16 @@ def job(view: q.JobView, *, now: float, width: int | None, color: bool) -> str:
             moment(a.started_at),
             took(a.started_at, a.ended_at, now),
             "" if a.exit_code is None else str(a.exit_code),
+            a.tier or "",
+            (a.source or "")[:12] + (f" at {a.commit[:12]}" if a.commit else ""),
         )
         for a in view.attempts
     ]
-    out = [said, "", table(("TRY", "STATE", "STARTED", "TOOK", "EXIT"), tries, width=width, color=color)]
+    out = [
+        said,
+        "",
+        table(("TRY", "STATE", "STARTED", "TOOK", "EXIT", "SANDBOX", "SOURCE"), tries, width=width, color=color),
+    ]
     out += [host_line(host, color=color) for host in view.hosts]
     return "\n".join(out)
 

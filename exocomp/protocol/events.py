@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from exocomp.model import RunState, StepState, Trust
+from exocomp.model import RunState, StepState, Tier, Trust
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -17,6 +17,9 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class DaemonStarted(Event, frozen=True, kw_only=True, tag="daemon_started"):
     version: str
     running: int = 0  # jobs that an earlier daemon left running
+    sandbox: Tier = Tier.ENFORCING  # what the settings ask for
+    achievable: Tier = Tier.ENFORCING  # what the probes found this machine able to do
+    missing: tuple[str, ...] = ()  # "layer: reason; cure"
 
 
 class DaemonStopped(Event, frozen=True, kw_only=True, tag="daemon_stopped"):

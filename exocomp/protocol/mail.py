@@ -36,8 +36,9 @@ class Captured(msgspec.Struct, frozen=True, kw_only=True):
 class Report(msgspec.Struct, frozen=True, kw_only=True):
     """How an attempt ended.
 
-    `outcome` is succeeded, failed, cancelled or lost; `pins` are to be recorded with the success,
-    `refused` are (host, known_hosts name, recorded, offered) of hosts whose keys were refused.
+    `outcome` is succeeded, failed, cancelled or lost; `source` (digest) and `commit` name what was staged.
+    `pins` are to be recorded with the success; `refused` are (host, known_hosts name, recorded, offered) of hosts
+    whose keys were refused.
     """
 
     job: str
@@ -46,6 +47,8 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     reason: str = ""
     hint: str = ""
     exit_code: int | None = None
+    source: str | None = None
+    commit: str | None = None
     hosts: tuple[HostResult, ...] = ()
     captured: Captured | None = None
     pins: tuple[Pin, ...] = ()

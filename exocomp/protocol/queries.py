@@ -103,6 +103,8 @@ class AttemptView(msgspec.Struct, frozen=True, kw_only=True):
     ended_at: float | None = None
     exit_code: int | None = None
     tier: Tier | None = None  # what stood around it; None for jobs inside the daemon
+    source: str | None = None  # digest of the module or project that was staged for it
+    commit: str | None = None  # the git commit it was staged at
 
 
 class JobView(msgspec.Struct, frozen=True, kw_only=True, tag="job"):

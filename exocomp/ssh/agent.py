@@ -1,7 +1,7 @@
 """The process that holds the fleet key for one attempt: `python -I agent.py <fd> <socket>`.
 
-It reads {"seed", "comment", "pins": [{"names", "keys"}], "users"} as JSON from the descriptor: an ed25519 seed and
-key blobs in base64, the names of the hosts, and the users that a login may be for, or null. Each signature and each
+It reads {"seeds", "comment", "pins": [{"names", "keys"}], "users"} as JSON from the descriptor: ed25519 seeds, offered
+in this order, and key blobs in base64, the names of the hosts, and the users that a login may be for, or null. Each signature and each
 refusal is one line on stderr. Every play waits for its start, so it imports little.
 """
 
@@ -58,17 +58,18 @@ def _seclude() -> None:
 
 
 def read_credential(told: dict[str, Any]) -> Credential:
-    """The key leaves `told`; raises ValueError unless it is 32 bytes."""
+    """The keys leave `told`; raises ValueError unless each is 32 bytes and there is one."""
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-    key = Ed25519PrivateKey.from_private_bytes(a2b_base64(told.pop("seed")))
+    keys = [Ed25519PrivateKey.from_private_bytes(a2b_base64(seed)) for seed in told.pop("seeds")]
+    if not keys:
+        raise ValueError("no seed")
     pins: dict[bytes, str] = {}
     for pin in told["pins"]:
         for blob in map(a2b_base64, pin["keys"]):  # cloned machines show the same key
             pins[blob] = ",".join((*filter(None, [pins.get(blob)]), *pin["names"]))
     return Credential(
-        sign=key.sign,
-        blob=ed25519(key.public_key().public_bytes_raw()),
+        keys={ed25519(key.public_key().public_bytes_raw()): key.sign for key in keys},
         comment=told["comment"].encode(),
         pins=pins,
         users=None if told["users"] is None else frozenset(user.encode() for user in told["users"]),

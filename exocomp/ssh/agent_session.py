@@ -10,10 +10,12 @@ from exocomp.ssh.agent_wire import Bind, Reader, Refused
 
 
 class Credential(NamedTuple):
-    """The key and where it may be used; `pins` are host key blobs and the hosts' names, `users` None means any."""
+    """The keys and where they may be used: each one's blob and what it signs, offered in this order.
 
-    sign: Callable[[bytes], bytes]
-    blob: bytes
+    `pins` are host key blobs and the hosts' names, `users` None means any.
+    """
+
+    keys: Mapping[bytes, Callable[[bytes], bytes]]
     comment: bytes
     pins: Mapping[bytes, str]
     users: Collection[bytes] | None
@@ -47,9 +49,9 @@ class AgentSession:
             raise Refused("a request after a refused binding")
         if kind == wire.LIST:
             body.end()
-            credential = self._credential
+            comment, keys = wire.string(self._credential.comment), self._credential.keys
             return b"".join(
-                (wire.LISTED, (1).to_bytes(4, "big"), wire.string(credential.blob), wire.string(credential.comment))
+                (wire.LISTED, len(keys).to_bytes(4, "big"), *(wire.string(blob) + comment for blob in keys))
             )
         if kind == wire.SIGN:
             return self._sign(body)
@@ -73,7 +75,7 @@ class AgentSession:
 
     def _sign(self, body: Reader) -> bytes:
         credential = self._credential
-        request = wire.read_sign(body, credential.blob)
+        request = wire.read_sign(body, credential.keys)
         user = ascii(request.user[:80].decode("utf-8", "replace"))
         if self._bound is None:
             raise Refused(f"to log in as {user}: the connection is not bound to a host")
@@ -83,7 +85,7 @@ class AgentSession:
         if credential.users is not None and request.user not in credential.users:
             raise Refused(f"to log in as {user} at {host}: the inventory declares no such user")
         self._tell(f"signed a login as {user} at {host}")
-        return wire.SIGNED + wire.string(wire.ed25519(credential.sign(request.signed)))
+        return wire.SIGNED + wire.string(wire.ed25519(credential.keys[request.key](request.signed)))
 
     def _host(self, bind: Bind) -> str:
         return self._credential.pins[bind.host_key]

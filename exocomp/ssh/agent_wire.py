@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import NamedTuple
 
 FAILURE, SUCCESS = b"\x05", b"\x06"
@@ -36,8 +37,9 @@ class Bind(NamedTuple):
 
 
 class Login(NamedTuple):
-    """A login that is to be signed; `host_key` is there when the method binds it."""
+    """A login that is to be signed by `key`; `host_key` is there when the method binds it."""
 
+    key: bytes
     signed: bytes
     session: bytes
     user: bytes
@@ -91,11 +93,11 @@ def read_bind(body: Reader) -> Bind:
     return Bind(host_key, session, signature, forwarding != 0)
 
 
-def read_sign(body: Reader, key: bytes) -> Login:
-    """The login that a sign request is for; raises Refused unless it is one by `key`, and nothing else."""
-    wanted, signed, flags = body.string(), body.string(), body.uint32()
+def read_sign(body: Reader, keys: Collection[bytes]) -> Login:
+    """The login that a sign request is for; raises Refused unless it is one by one of `keys`, and nothing else."""
+    key, signed, flags = body.string(), body.string(), body.uint32()
     body.end()
-    if wanted != key:
+    if key not in keys:
         raise Refused("a signature by a key that is not the fleet's")
     if flags:
         raise Refused(f"a signature with flags {flags:#x}")
@@ -115,7 +117,7 @@ def _login(signed: bytes, key: bytes) -> Login:
     fixed = (kind, service, signing, algorithm, wanted)
     if fixed != (_USERAUTH_REQUEST, _SERVICE, 1, _ED25519, key) or method not in (_PLAIN, _HOSTBOUND):
         raise Refused("no login")
-    return Login(signed, session, user, host_key)
+    return Login(key, signed, session, user, host_key)
 
 
 def is_signed(bind: Bind) -> bool:

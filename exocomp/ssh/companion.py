@@ -1,4 +1,4 @@
-"""The agent as an attempt's companion: which hosts and users it gets, and the key, for no eyes but its own."""
+"""The agent as an attempt's companion: which hosts and users it gets, and the keys, for no eyes but its own."""
 
 from __future__ import annotations
 
@@ -20,12 +20,15 @@ _USER_VARIABLES = ("ansible_user", "ansible_ssh_user", "exocomp_fleet_user")
 
 
 def companion(
-    key: FleetKey, attempt: Path, pins: Mapping[str, Iterable[Pin]], users: frozenset[str] | None
+    keys: Iterable[FleetKey], attempt: Path, pins: Mapping[str, Iterable[Pin]], users: frozenset[str] | None
 ) -> Companion:
-    """The agent for one attempt, its socket in that directory; raises ExocompError when the key can't be read."""
+    """The agent for one attempt, its socket in that directory, offering `keys` in this order.
+
+    Raises ExocompError when one of them can't be read.
+    """
     socket = str(attempt.resolve() / SOCKET)
     secret = {
-        "seed": base64.b64encode(key.seed()).decode(),
+        "seeds": [base64.b64encode(key.seed()).decode() for key in keys],
         "comment": COMMENT,
         "pins": [{"names": [name], "keys": [pin.key for pin in some]} for name, some in pins.items()],
         "users": None if users is None else sorted(users),

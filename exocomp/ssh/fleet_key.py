@@ -1,19 +1,22 @@
-"""The fleet key: one ed25519 key pair, its private half a 0600 file in the data dir."""
+"""The fleet key: one ed25519 key pair, its private half a 0600 file in the data dir; while it is rotated, two."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from exocomp.errors import ExocompError
+from exocomp.ssh.keys import fingerprint
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 COMMENT = "exocomp-fleet"
 FILE = "fleet_ed25519"
+NEXT = "fleet_ed25519.next"  # there only while a rotation is under way
 
 
 class FleetKey:
@@ -26,14 +29,42 @@ class FleetKey:
     @classmethod
     def load_or_create(cls, keys_dir: Path) -> FleetKey:
         """Raises ExocompError when the file is readable by others, not ours, or not an ed25519 key."""
-        path = keys_dir / FILE
+        return cls._loaded(keys_dir / FILE)
+
+    @classmethod
+    def pending(cls, keys_dir: Path) -> FleetKey | None:
+        """The key that a rotation under way leads to; raises ExocompError as `load_or_create` does."""
+        return cls._loaded(keys_dir / NEXT) if os.path.lexists(keys_dir / NEXT) else None
+
+    @classmethod
+    def begin_rotation(cls, keys_dir: Path) -> FleetKey:
+        """Make the pending key, or return the one that is there; raises ExocompError as `load_or_create` does."""
+        return cls._loaded(keys_dir / NEXT)
+
+    @staticmethod
+    def promote(keys_dir: Path) -> None:
+        """The pending key becomes the current one, on disk when this returns; nothing happens when there is none."""
         try:
-            keys_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-            if not path.is_symlink() and not path.exists():
+            with contextlib.suppress(FileNotFoundError):
+                os.replace(keys_dir / NEXT, keys_dir / FILE)
+            _sync(keys_dir)
+        except OSError as error:
+            raise ExocompError(f"cannot put fleet key {keys_dir / NEXT} into place: {error.strerror}") from error
+
+    @classmethod
+    def _loaded(cls, path: Path) -> FleetKey:
+        try:
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if not os.path.lexists(path):
                 _create(path)
             return cls(_public_line(_private(path, _read(path))), path)
         except OSError as error:
             raise ExocompError(f"cannot use fleet key {path}: {error.strerror}") from error
+
+    @property
+    def fingerprint(self) -> str:
+        """`SHA256:…`, as ssh-keygen -l prints it."""
+        return fingerprint(self.public_line.split()[1])
 
     def seed(self) -> bytes:
         """The private half, 32 bytes (RFC 8032 5.1.5); raises ExocompError as `load_or_create` does."""
@@ -65,7 +96,11 @@ def _create(path: Path) -> None:
             return
     finally:
         draft.unlink(missing_ok=True)
-    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+    _sync(path.parent)
+
+
+def _sync(directory: Path) -> None:
+    folder = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(folder)
     finally:

@@ -29,7 +29,7 @@ Row = tuple[Any, ...]
 WORKFLOW = "id, kind, workspace, playbook, options, state, created_at, ended_at, reason, hint"
 STEP = "workflow, position, name, stage, state, job, started_at, ended_at, reason, hint"
 JOB = "id, workflow, step, spec, key, state, attempt, created_at, ended_at, reason, hint"
-ATTEMPT = "number, state, started_at, ended_at, exit_code, tier"
+ATTEMPT = "number, state, started_at, ended_at, exit_code, tier, source, git_commit"
 HOST_RESULT = "host, outcome, detail, ok, changed, failed, unreachable"
 GENERATION = "inventory, number, path, digest, hosts, created_at, workflow"
 PIN = "name, key_type, key, trust, pinned_at, fingerprint, workflow"
@@ -95,7 +95,7 @@ def job(row: Row) -> Job:
 
 
 def attempt(row: Row) -> AttemptView:
-    number, state, started_at, ended_at, exit_code, tier = row
+    number, state, started_at, ended_at, exit_code, tier, source, commit = row
     return AttemptView(
         number=number,
         state=AttemptState(state),
@@ -103,6 +103,8 @@ def attempt(row: Row) -> AttemptView:
         ended_at=ended_at,
         exit_code=exit_code,
         tier=None if tier is None else Tier(tier),
+        source=source,
+        commit=commit,
     )
 
 

@@ -30,9 +30,10 @@ VALUES (?, ?, ?, ?, ?, ?, 'running', 1, ?)
 """
 NEXT_ATTEMPT = "UPDATE job SET attempt = attempt + 1 WHERE id = ? AND state = 'running'"
 ADD_ATTEMPT = "INSERT INTO attempt (job, number, state, started_at, tier) VALUES (?, ?, 'running', ?, ?)"
-END_ATTEMPT = (
-    "UPDATE attempt SET state = ?, ended_at = ?, exit_code = ? WHERE job = ? AND number = ? AND state = 'running'"
-)
+END_ATTEMPT = """
+UPDATE attempt SET state = ?, ended_at = ?, exit_code = ?, source = ?, git_commit = ?
+WHERE job = ? AND number = ? AND state = 'running'
+"""
 END_JOB = "UPDATE job SET state = ?, ended_at = ?, reason = ?, hint = ? WHERE id = ? AND state = 'running'"
 PUT_HOST = f"""
 INSERT OR REPLACE INTO host_result (job, {rows.HOST_RESULT}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
@@ -140,7 +141,8 @@ def settle(store: Store, step: StepRow, report: Report, new: StepState, capture:
     """Record how the attempt ended: step, job, attempt, hosts, pins and capture, and what follows, at once."""
     with store.transaction(f"settle.{step.name}.{new.value}") as tx:
         state = RunState(new.value)
-        if tx.run(END_ATTEMPT, "finished", tx.now, report.exit_code, report.job, report.attempt) != 1:
+        ended = ("finished", tx.now, report.exit_code, report.source, report.commit)
+        if tx.run(END_ATTEMPT, *ended, report.job, report.attempt) != 1:
             raise StaleMove(f"attempt {report.attempt} of {report.job} is not running")
         if tx.run(END_JOB, state.value, tx.now, report.reason, report.hint, report.job) != 1:
             raise StaleMove(f"job {report.job} is not running")
@@ -171,7 +173,7 @@ def settle(store: Store, step: StepRow, report: Report, new: StepState, capture:
 def rearm(store: Store, step: StepRow, job: Job, reason: str) -> None:
     """running → ready: the attempt is lost, the next release runs the job again."""
     with store.transaction(f"rearm.{step.name}") as tx:
-        if tx.run(END_ATTEMPT, "lost", tx.now, None, job.id, job.attempt) != 1:
+        if tx.run(END_ATTEMPT, "lost", tx.now, None, None, None, job.id, job.attempt) != 1:
             raise StaleMove(f"attempt {job.attempt} of {job.id} is not running")
         workspace = workspace_of(tx, step.workflow)
         tx.event(

@@ -156,7 +156,7 @@ EVENTS: list[tuple[e.AnyEvent, str]] = [
     (e.HostLeft(inventory="tf:e", host="w"), "left w of tf:e"),
     (e.WorkspaceAdded(workspace="e", directory="/d"), "added e /d"),
     (e.WorkspaceRemoved(workspace="e"), "removed e"),
-    (e.DaemonStarted(version="1.0", running=2), "started 1.0, 2 job(s) running"),
+    (e.DaemonStarted(version="1.0", running=2), "started 1.0, sandbox enforcing, 2 job(s) running"),
     (e.DaemonStopped(), "stopped"),
 ]
 

@@ -41,6 +41,13 @@ def test_a_refused_port_is_named_with_its_flag(log: str) -> None:
     assert explain(log, PLAY).hint == "run it with --egress 8080"
 
 
+def test_an_engines_port_that_was_not_granted_needs_no_word_of_the_error() -> None:
+    log = "curl: (7) Failed to connect to 192.0.2.1 port 8080 after 0 ms: Couldn't connect to server"
+    assert "TCP port 8080" in explain(log).reason
+    assert explain(log, PLAY) == FAILED
+    assert explain(log.replace("8080", "443")) == FAILED
+
+
 def test_a_port_that_the_tool_does_not_name_is_still_a_port() -> None:
     verdict = explain("urllib.error.URLError: <urlopen error [Errno 13] Permission denied>")
     assert verdict.hint == "register the workspace with --egress PORT"

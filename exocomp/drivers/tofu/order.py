@@ -24,6 +24,7 @@ PLAN = "plan"  # the saved plan
 OUTPUTS = "outputs.json"
 BEFORE = "state-before.json"
 AFTER = "state-after.json"
+SOURCE = "source.json"  # what was staged: digest and git commit
 LOCK_TIMEOUT = "10s"
 GRACE_S = 120.0  # after SIGINT an engine waits for its providers and saves the state
 
@@ -53,7 +54,7 @@ def _prepare(job: TofuJob, layout: Layout, attempt: Path, settings: Settings, en
     found = working_copy.sync(copy, workspace, settings.stage_limit_mib << 20)
     module = _module(copy, workspace, tool)
     make_private(layout.plugin_cache)
-    write_record(attempt / "module.json", {"digest": found.digest, "commit": staging.head_commit(found.root)})
+    write_record(attempt / SOURCE, {"digest": found.digest, "commit": staging.head_commit(found.root)})
     flags = write_variables(workspace, module, attempt)
     fingerprint = _fingerprint(found, copy, tool)
     commands = [
