@@ -6,7 +6,7 @@ import os
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 import platformdirs
@@ -28,6 +28,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     pass_env: tuple[str, ...] = ()  # names (a trailing * allowed) of the daemon's environment that tofu jobs get
     stage_limit_mib: Annotated[int, msgspec.Meta(ge=1)] = 256
     job_timeout_s: Annotated[float, msgspec.Meta(gt=0)] = 4 * 3600.0
+    on_stop: Literal["leave", "finish"] = "leave"  # SIGTERM: leave running jobs to the next daemon, or wait for them
     sandbox: Tier = Tier.ENFORCING  # what stands around every job; less only by this setting
 
 

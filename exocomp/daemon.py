@@ -7,6 +7,7 @@ import logging
 import os
 import signal
 import sys
+from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -125,7 +126,8 @@ async def _serve(settings: Settings, layout: Layout, store: Store) -> int:
             mailbox=sequencer_box,
             runners=runners,
             slots=settings.workers,
-            onboarding_playbook=str(runbooks.path("onboard.yml")),
+            runbooks=str(runbooks.path("onboard.yml").parent),
+            keys=layout.keys,
             standing=lambda name: standing_path(layout, name),
             tier=settings.sandbox,
             data_dir=str(layout.root),
@@ -137,7 +139,7 @@ async def _serve(settings: Settings, layout: Layout, store: Store) -> int:
         store,
         layout,
         tail,
-        Intake(store, layout, lambda: fleet_key().public_line),
+        Intake(store, layout),
         sequencer=sequencer_box,
         keyscanner=keyscanner_box,
     )
@@ -163,7 +165,9 @@ async def _serve(settings: Settings, layout: Layout, store: Store) -> int:
         async with trio.open_nursery() as nursery:
             await nursery.start(supervisor.run)
             log.info("serving %s at %s, pid %s", layout.root, settings.socket, os.getpid())
-            nursery.start_soon(_until_signal, supervisor, sequencer_box)
+            leave = settings.on_stop == "leave"
+            finished = partial(tail.until, lambda: leave or not steps.running_jobs(store))
+            nursery.start_soon(_until_signal, supervisor, sequencer_box, finished)
     except* Escalated as group:
         escalated = single(group)
     if escalated is not None:
@@ -189,22 +193,33 @@ def _started(wanted: Tier, running: int) -> DaemonStarted:
     )
 
 
-async def _until_signal(supervisor: Supervisor, sequencer: Mailbox[Any]) -> None:
-    """First SIGTERM or SIGINT: release nothing more, let shims live, stop in order. Second: stop at once."""
+async def _until_signal(
+    supervisor: Supervisor, sequencer: Mailbox[Any], finished: Callable[[], Awaitable[None]]
+) -> None:
+    """First SIGTERM or SIGINT: release nothing more, wait for `finished`, stop in order.
+
+    Shims live on. Second signal: stop at once.
+    """
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as received:
         async for number in received:
             log.info("stopping on %s", signal.Signals(number).name)
             break
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(_stop, supervisor, sequencer, nursery.cancel_scope)
+            nursery.start_soon(_stop, supervisor, sequencer, finished, nursery.cancel_scope)
             async for number in received:
                 log.warning("stopping at once on %s", signal.Signals(number).name)
                 os._exit(1)
 
 
-async def _stop(supervisor: Supervisor, sequencer: Mailbox[Any], scope: trio.CancelScope) -> None:
+async def _stop(
+    supervisor: Supervisor,
+    sequencer: Mailbox[Any],
+    finished: Callable[[], Awaitable[None]],
+    scope: trio.CancelScope,
+) -> None:
     running = await sequencer.ask(Drain())
     log.info("drained, %s job(s) running on", running)
+    await finished()
     supervisor.stop()
     scope.cancel()
 

@@ -89,6 +89,7 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     extra_vars: dict[str, Any] | None = None
     ssh_identities: tuple[str, ...] = ()
     egress: tuple[int, ...] = ()  # TCP ports that its plays may connect to, beside 22
+    fleet_key: str | None = None  # of a rotation: the fingerprint of the key that it leads to
 
 
 class Workflow(msgspec.Struct, frozen=True, kw_only=True):

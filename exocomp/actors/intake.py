@@ -5,28 +5,28 @@ from __future__ import annotations
 import os
 import stat
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
 import trio
 
+from exocomp.actors.rotation import Rotation
 from exocomp.config import Layout
 from exocomp.drivers.tofu import workspace as tofu
 from exocomp.errors import Conflict, WrongUsage
 from exocomp.model import Workspace
 from exocomp.protocol import commands as c
+from exocomp.ssh.fleet_key import FleetKey
 from exocomp.store import workspaces
 from exocomp.store.store import Store
 
 
 class Intake:
-    """`fleet_key` returns the public line; it is made at first use."""
+    """The fleet key is made at first use."""
 
-    def __init__(self, store: Store, layout: Layout, fleet_key: Callable[[], str]) -> None:
+    def __init__(self, store: Store, layout: Layout) -> None:
         self._store = store
         self._layout = layout
-        self._fleet_key = fleet_key
 
     async def check(self, command: c.AnyCommand) -> c.AnyCommand | c.AnyReply:
         """The command as it may be recorded, or its answer; raises ExocompError before anything changed."""
@@ -39,8 +39,10 @@ class Intake:
                 return await trio.to_thread.run_sync(self._remove, command, workspaces.get(self._store, command.name))
             case c.StartWorkflow():
                 self._start(command)
+            case c.RotateFleetKey():
+                check_play(command.ssh_identities, command.egress)
             case c.ShowFleetKey():
-                return c.FleetKeyShown(public_key=await trio.to_thread.run_sync(self._fleet_key))
+                return await self._show_fleet_key()
         return command
 
     def _add(self, command: c.AddWorkspace) -> c.AddWorkspace:
@@ -73,13 +75,29 @@ class Intake:
             )
         return command
 
+    async def _show_fleet_key(self) -> c.FleetKeyShown:
+        keys = self._layout.keys
+        pending = await trio.to_thread.run_sync(FleetKey.pending, keys)
+        current = await trio.to_thread.run_sync(FleetKey.load_or_create, keys)
+        shown = c.FleetKeyShown(public_key=current.public_line, fingerprint=current.fingerprint)
+        if pending is None or pending.fingerprint == current.fingerprint:
+            return shown
+        return msgspec.structs.replace(
+            shown,
+            pending=c.PendingKey(
+                public_key=pending.public_line,
+                fingerprint=pending.fingerprint,
+                lacking=Rotation(self._store, keys).lacking(pending.fingerprint),
+            ),
+        )
+
     def _start(self, command: c.StartWorkflow) -> None:
+        if command.kind == "rotate":
+            raise WrongUsage("a rotation is of the whole fleet", hint="exocomp fleet-key rotate")
         for playbook in (command.playbook, command.options.onboard_playbook):
             if playbook is not None:
                 regular_file(Path(playbook), "playbook")
-        for identity in command.options.ssh_identities:
-            regular_file(Path(identity), "--ssh-identity")
-        check_ports(command.options.egress)
+        check_play(command.options.ssh_identities, command.options.egress)
         for flag in ("limit", "tags", "skip_tags"):
             value = getattr(command.options, flag)
             if value is not None and not value.strip(" ,:"):
@@ -89,6 +107,13 @@ class Intake:
                 )
         if not command.options.ssh_wait_s > 0:
             raise WrongUsage(f"--ssh-wait must be above zero, not {command.options.ssh_wait_s}")
+
+
+def check_play(identities: tuple[str, ...], egress: tuple[int, ...]) -> None:
+    """Raises WrongUsage for a key file that is none and for a number that is no TCP port."""
+    for identity in identities:
+        regular_file(Path(identity), "--ssh-identity")
+    check_ports(egress)
 
 
 def check_ports(ports: tuple[int, ...]) -> None:

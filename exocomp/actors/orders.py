@@ -50,7 +50,7 @@ def carry_out(store: Store, order: Order) -> c.AnyReply:
             return c.Done(message=f"host key of {name} forgotten")
 
 
-def start(store: Store, order: c.StartWorkflow) -> c.Started:
+def start(store: Store, order: c.StartWorkflow, generation: int | None = None) -> c.Started:
     chain = chains.chain(order.kind)
     workspaces.get(store, order.workspace)
     if (order.playbook is None) == (order.kind in chains.WITH_PLAYBOOK):
@@ -64,7 +64,7 @@ def start(store: Store, order: c.StartWorkflow) -> c.Started:
         state=RunState.RUNNING,
         created_at=store.now(),
     )
-    workflows.begin(store, workflow, [(step.name, step.stage) for step in chain])
+    workflows.begin(store, workflow, [(step.name, step.stage) for step in chain], generation)
     return c.Started(workflow=workflow.id)
 
 

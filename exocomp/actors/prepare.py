@@ -17,6 +17,7 @@ from exocomp.drivers.ansible import order as ansible
 from exocomp.drivers.tofu import order as tofu
 from exocomp.drivers.tofu.files import read_record
 from exocomp.drivers.tofu.order import SOURCE
+from exocomp.errors import ExocompError
 from exocomp.inventory import generations
 from exocomp.model import Host, Pin
 from exocomp.protocol.jobs import AttemptSpec, Job, PlayJob, TofuJob
@@ -82,7 +83,16 @@ def _play(
     (directory / SOURCE).write_bytes(msgspec.json.encode({"digest": staged.digest, "commit": staged.commit}))
     facts = layout.facts / (job.facts or "none")
     facts.mkdir(mode=0o700, parents=True, exist_ok=True)
-    key = fleet_key()
+    # The pending one first: when it is promoted between the two looks, it is seen as both, never as neither.
+    pending, current = FleetKey.pending(layout.keys), fleet_key()
+    keys = (current,) if pending is None or pending.public_line == current.public_line else (current, pending)
+    if job.retiring is not None:
+        if keys[-1].fingerprint != job.retiring or len(keys) == 1:
+            raise ExocompError(
+                f"no rotation of the fleet key to {job.retiring} is under way",
+                hint="see `exocomp fleet-key show`; `exocomp fleet-key rotate` begins one or goes on with it",
+            )
+        keys = keys[1:]
     spec = ansible.prepare(
         job,
         attempt=directory,
@@ -90,8 +100,12 @@ def _play(
         playbook=staged.path / playbook.resolve().relative_to(root.resolve()),
         inventory=generations.private_copy(job.generation, directory),
         known_hosts=render(pinned, job.generation.hosts),
-        fleet_public=key.public_line,
-        agent=companion(key, directory, pinned, users_of(job.generation.hosts, job.extra_vars or {}))
+        fleet=ansible.Fleet(
+            pushed=keys[-1].public_line,
+            offered=tuple(key.public_line for key in keys),
+            retired=current.public_line if job.retiring else None,
+        ),
+        agent=companion(keys, directory, pinned, users_of(job.generation.hosts, job.extra_vars or {}))
         if pinned
         else None,
         facts=facts,

@@ -12,6 +12,7 @@ import msgspec
 from exocomp import ids
 from exocomp.actors import orders
 from exocomp.actors.base import Actor, Mailbox
+from exocomp.actors.rotation import Rotation
 from exocomp.errors import Conflict, ExocompError, WrongUsage
 from exocomp.inventory import generations
 from exocomp.model import Generation, RunState, StepRow, StepState, Tier, Workflow
@@ -26,7 +27,7 @@ from exocomp.workflows import base, chains
 log = logging.getLogger(__name__)
 
 SHIMMED = frozenset({"tofu", "ansible"})
-Mail = orders.Order | Report | Answered | RunnerRestarted | Drain
+Mail = orders.Order | c.RotateFleetKey | Report | Answered | RunnerRestarted | Drain
 
 
 class Sequencer(Actor[Mail]):
@@ -39,7 +40,8 @@ class Sequencer(Actor[Mail]):
         mailbox: Mailbox[Any],
         runners: dict[str, Mailbox[Any]],
         slots: int,
-        onboarding_playbook: str,
+        runbooks: str,
+        keys: Path,
         standing: Callable[[str], Path],
         tier: Tier = Tier.ENFORCING,
         data_dir: str = "",
@@ -48,7 +50,8 @@ class Sequencer(Actor[Mail]):
         self.store = store
         self._runners = runners
         self._slots = slots
-        self._onboarding_playbook = onboarding_playbook
+        self._runbooks = runbooks
+        self._rotation = Rotation(store, keys)
         self._standing = standing
         self._tier = tier
         self._data_dir = data_dir
@@ -76,6 +79,8 @@ class Sequencer(Actor[Mail]):
                 self._settle(message)
             case RunnerRestarted(kinds=kinds):
                 await self._take_up(kinds)
+            case c.RotateFleetKey():
+                reply = self._rotation.begin(message)
             case _:
                 reply = orders.carry_out(self.store, message)
                 if isinstance(message, c.CancelWorkflow):
@@ -174,6 +179,7 @@ class Sequencer(Actor[Mail]):
         settled = True
         while settled and not self._draining:
             settled = False
+            self._rotation.conclude()
             running = sum(job.kind in SHIMMED for job in steps.running_jobs(self.store))
             for row in steps.ready(self.store):
                 workflow = workflows.get(self.store, row.workflow)
@@ -235,7 +241,7 @@ class Sequencer(Actor[Mail]):
             workflow=workflow,
             workspace=workspaces.get(self.store, workflow.workspace),
             generation=self._generation(workflow),
-            onboarding_playbook=self._onboarding_playbook,
+            runbooks=self._runbooks,
             data_dir=self._data_dir,
             jailed=self._tier is not Tier.OFF,
         )

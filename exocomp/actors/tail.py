@@ -41,6 +41,14 @@ class Tail:
         self._bell.set()
         self._bell = trio.Event()
 
+    async def until(self, condition: Callable[[], bool]) -> None:
+        """Return when the condition holds; it is asked again after each commit."""
+        while True:
+            bell = self._bell
+            if condition():
+                return
+            await bell.wait()
+
     async def follow(self, since: int, workflow: str | None, workspace: str | None, send: SendEvents) -> None:
         """Send every event numbered above `since` and go on for ever; the pace is the receiver's."""
         while True:

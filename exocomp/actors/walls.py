@@ -73,8 +73,9 @@ def _refused(log: str, job: Job) -> str:
     """The port of a connect that Landlock refused. Not every tool tells the error, but an engine runs nowhere else
     than here, so that a port it was not granted is reason enough."""
     for found in _PORT.finditer(log):
-        untold = isinstance(job.spec, TofuJob) and not _REACHED.search(found[2])
-        if "ermission denied" in found[2] or (untold and int(found[1]) not in jails.granted(job.spec)):
+        ports = jails.granted(job.spec) if isinstance(job.spec, TofuJob) else (int(found[1]),)
+        untold = int(found[1]) not in ports and not _REACHED.search(found[2])
+        if untold or "ermission denied" in found[2]:
             return found[1]
     return ""
 

@@ -74,6 +74,8 @@ def _more_words(event: e.AnyEvent) -> tuple[str, str, str]:
             return "pin", "refused", f"{event.host} ({event.name}): recorded {was}; offered {offered}"
         case e.PinForgotten():
             return "pin", "forgotten", event.name
+        case e.FleetKeyRotated():
+            return "fleet-key", "rotated", f"{event.fingerprint} replaces {event.replaced}"
         case e.OutputsCaptured():
             return "capture", "captured", event.message + ("" if event.changed else " (unchanged)")
         case e.HostJoined():

@@ -37,7 +37,8 @@ def onboard(common: Common, host: str, *, port: int | None, user: str | None, ro
     if pinned is None:
         output.note("nothing was pinned")
         return 1
-    public_key = doing.do(common, ShowFleetKey(), FleetKeyShown).public_key
+    shown = doing.do(common, ShowFleetKey(), FleetKeyShown)
+    public_key = (shown.pending or shown).public_key
     command = play_command(scanned, user, public_key)
     document = {
         "name": scanned.name,

@@ -72,6 +72,13 @@ class ShowFleetKey(msgspec.Struct, frozen=True, kw_only=True, tag="show_fleet_ke
     pass
 
 
+class RotateFleetKey(msgspec.Struct, frozen=True, kw_only=True, tag="rotate_fleet_key"):
+    """Begin a rotation, or go on with the one under way; the options are those of its plays."""
+
+    ssh_identities: tuple[str, ...] = ()
+    egress: tuple[int, ...] = ()
+
+
 class Started(msgspec.Struct, frozen=True, kw_only=True, tag="started"):
     workflow: str
 
@@ -91,10 +98,28 @@ class Scanned(msgspec.Struct, frozen=True, kw_only=True, tag="scanned"):
     recorded: tuple[ScannedKey, ...]
 
 
-class FleetKeyShown(msgspec.Struct, frozen=True, kw_only=True, tag="fleet_key_shown"):
-    """`public_key` is one authorized_keys line."""
+class PendingKey(msgspec.Struct, frozen=True, kw_only=True):
+    """The key that a rotation leads to; `lacking` are the workspaces whose hosts are not through yet."""
 
     public_key: str
+    fingerprint: str
+    lacking: tuple[str, ...]
+
+
+class FleetKeyShown(msgspec.Struct, frozen=True, kw_only=True, tag="fleet_key_shown"):
+    """`public_key` is one authorized_keys line, `pending` there while a rotation is under way."""
+
+    public_key: str
+    fingerprint: str = ""
+    pending: PendingKey | None = None
+
+
+class Rotation(msgspec.Struct, frozen=True, kw_only=True, tag="rotation"):
+    """Where the rotation to `fingerprint` stands: workflows under way, and workspaces that are through."""
+
+    fingerprint: str
+    workflows: tuple[str, ...]
+    done: tuple[str, ...]
 
 
 AnyCommand = (
@@ -107,5 +132,6 @@ AnyCommand = (
     | PinHost
     | ForgetHost
     | ShowFleetKey
+    | RotateFleetKey
 )
-AnyReply = Started | Done | Scanned | FleetKeyShown
+AnyReply = Started | Done | Scanned | FleetKeyShown | Rotation

@@ -112,6 +112,13 @@ class PinForgotten(Event, frozen=True, kw_only=True, tag="pin_forgotten"):
     name: str
 
 
+class FleetKeyRotated(Event, frozen=True, kw_only=True, tag="fleet_key_rotated"):
+    """Every host took the new key and gave up the old one; both are "SHA256:…"."""
+
+    fingerprint: str
+    replaced: str
+
+
 class OutputsCaptured(Event, frozen=True, kw_only=True, tag="outputs_captured"):
     """`message` is the sentence of the mission: captured N output(s) to inventory … naming M host(s)."""
 
@@ -151,6 +158,7 @@ AnyEvent = (
     | HostPinned
     | HostKeyRefused
     | PinForgotten
+    | FleetKeyRotated
     | OutputsCaptured
     | HostJoined
     | HostLeft

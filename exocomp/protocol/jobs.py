@@ -26,13 +26,15 @@ class TofuJob(msgspec.Struct, frozen=True, kw_only=True, tag="tofu"):
 class PlayJob(msgspec.Struct, frozen=True, kw_only=True, tag="ansible"):
     """One play over one generation of a standing inventory.
 
-    `playbook` is an absolute path; `onboarding` grants the fleet's public key as an extra-var;
+    `playbook` is an absolute path; `onboarding` grants the fleet's public key as an extra-var; `retiring` is the
+    fingerprint of the pending fleet key: it alone logs in, and the current key's line is granted as an extra-var;
     `facts` names the fact cache that plays of one workflow share.
     """
 
     playbook: str
     generation: Generation
     onboarding: bool = False
+    retiring: str | None = None
     facts: str = ""
     limit: str | None = None
     tags: str | None = None

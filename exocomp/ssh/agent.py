@@ -1,8 +1,9 @@
 """The process that holds the fleet key for one attempt: `python -I agent.py <fd> <socket>`.
 
-It reads {"seeds", "comment", "pins": [{"names", "keys"}], "users"} as JSON from the descriptor: ed25519 seeds, offered
-in this order, and key blobs in base64, the names of the hosts, and the users that a login may be for, or null. Each signature and each
-refusal is one line on stderr. Every play waits for its start, so it imports little.
+It reads {"seeds", "comment", "pins": [{"names", "keys"}], "users"} as JSON from the descriptor: ed25519 seeds in
+base64, offered in this order; for each pin key blobs in base64 and the names of the hosts; the users that a login may
+be for, or null. Each signature and each refusal is one line on stderr. Every play waits for its start, so it imports
+little.
 """
 
 from __future__ import annotations

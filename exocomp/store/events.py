@@ -12,6 +12,7 @@ WHERE seq > ?1 AND (?2 IS NULL OR workflow = ?2) AND (?3 IS NULL OR workspace = 
 ORDER BY seq LIMIT ?4
 """
 BEFORE_TIME = "SELECT seq FROM event WHERE at < ? ORDER BY seq DESC LIMIT 1"
+ROTATED = "SELECT 1 FROM event WHERE type = 'fleet_key_rotated' AND json_extract(body, '$.fingerprint') = ? LIMIT 1"
 NEWEST = "SELECT coalesce(max(seq), 0) FROM event"
 
 
@@ -31,6 +32,11 @@ def last_before(store: Store, at: float) -> int:
     """Number of the last event before the Unix time `at`."""
     row = store.row(BEFORE_TIME, at)
     return int(row[0]) if row else 0
+
+
+def was_rotated(store: Store, fingerprint: str) -> bool:
+    """Whether a rotation to this fleet key was recorded as ended."""
+    return store.row(ROTATED, fingerprint) is not None
 
 
 def note(store: Store, name: str, *events: AnyEvent) -> None:

@@ -16,8 +16,8 @@ from exocomp.store import rows, steps
 from exocomp.store.store import Store
 
 ADD = """
-INSERT INTO workflow (id, kind, workspace, playbook, options, state, created_at)
-VALUES (?, ?, ?, ?, ?, 'running', ?)
+INSERT INTO workflow (id, kind, workspace, playbook, options, state, created_at, generation)
+VALUES (?, ?, ?, ?, ?, 'running', ?, ?)
 """
 ADD_STEP = "INSERT INTO step (workflow, position, name, stage, state) VALUES (?, ?, ?, ?, ?)"
 ONE = f"SELECT {rows.WORKFLOW} FROM workflow WHERE id = ?"
@@ -30,6 +30,10 @@ LIST = f"""
 SELECT {rows.WORKFLOW} FROM workflow
 WHERE (?1 = '' OR instr(?1, '|' || kind || '|')) AND (?2 IS NULL OR workspace = ?2)
 ORDER BY rowid DESC LIMIT ?3
+"""
+ROTATIONS = f"""
+SELECT {rows.WORKFLOW} FROM workflow
+WHERE kind = 'rotate' AND workspace = ? AND json_extract(options, '$.fleet_key') = ? ORDER BY rowid
 """
 LAST_APPLY = f"""
 SELECT {rows.WORKFLOW} FROM workflow w WHERE workspace = ?
@@ -50,11 +54,11 @@ WHERE workflow = ? AND name = ?
 """
 
 
-def begin(store: Store, workflow: Workflow, chain: Sequence[tuple[str, str]]) -> None:
-    """Record a workflow and its (name, stage) rows, the first one ready."""
+def begin(store: Store, workflow: Workflow, chain: Sequence[tuple[str, str]], generation: int | None = None) -> None:
+    """Record a workflow and its (name, stage) rows, the first one ready; `generation` binds it to an inventory's."""
     with store.transaction("begin") as tx:
         options = msgspec.json.encode(workflow.options).decode()
-        tx.run(ADD, workflow.id, workflow.kind, workflow.workspace, workflow.playbook, options, tx.now)
+        tx.run(ADD, workflow.id, workflow.kind, workflow.workspace, workflow.playbook, options, tx.now, generation)
         for position, (name, stage) in enumerate(chain):
             state = StepState.READY if position == 0 else StepState.BLOCKED
             tx.run(ADD_STEP, workflow.id, position, name, stage, state.value)
@@ -152,6 +156,11 @@ def find(store: Store, wanted: str, kinds: Sequence[str] = ()) -> Workflow:
 def every(store: Store, kinds: Sequence[str], workspace: str | None, limit: int) -> tuple[Workflow, ...]:
     """Newest first."""
     return tuple(map(rows.workflow, store.rows(LIST, _joined(kinds), workspace, limit)))
+
+
+def rotations(store: Store, workspace: str, fingerprint: str) -> tuple[Workflow, ...]:
+    """Of this workspace to the fleet key with this fingerprint, oldest first."""
+    return tuple(map(rows.workflow, store.rows(ROTATIONS, workspace, fingerprint)))
 
 
 def last_apply(store: Store, workspace: str) -> Workflow | None:

@@ -21,7 +21,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     workflow: Workflow
     workspace: Workspace
     generation: Generation | None = None
-    onboarding_playbook: str = ""  # the seeded runbook
+    runbooks: str = ""  # directory of the seeded ones
     data_dir: str = ""
     jailed: bool = True
 

@@ -8,6 +8,7 @@ from exocomp.workflows.base import Step
 from exocomp.workflows.configure import Configure
 from exocomp.workflows.onboard import Onboard
 from exocomp.workflows.pin import Pin
+from exocomp.workflows.rotate import Push, Retire
 from exocomp.workflows.tofu import tofu
 from exocomp.workflows.wait import Wait
 
@@ -19,6 +20,7 @@ CHAINS: dict[str, tuple[Step, ...]] = {
     "plan": (PLAN,),
     "apply": (APPLY,),
     "destroy": (DESTROY,),
+    "rotate": (Push(), Retire()),
 }
 WITH_PLAYBOOK = frozenset({"provision", "handoff"})
 

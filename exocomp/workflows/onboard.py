@@ -22,7 +22,7 @@ class Onboard(base.Step, frozen=True, kw_only=True):
         skipped = [host.name for host in generation.hosts if not host.over_ssh]
         options = run.workflow.options
         return PlayJob(
-            playbook=options.onboard_playbook or run.onboarding_playbook,
+            playbook=options.onboard_playbook or f"{run.runbooks}/onboard.yml",
             generation=generation,
             onboarding=True,
             facts=run.workflow.id,
@@ -39,7 +39,7 @@ class Onboard(base.Step, frozen=True, kw_only=True):
         missed = [host.name for host in run.hosts_of().hosts if host.over_ssh and host.name not in reached]
         if missed:
             return base.Fail(
-                reason=f"the onboarding play did not reach {len(missed)} host(s): {', '.join(missed[:10])}",
+                reason=f"the play of step {self.name} did not reach {len(missed)} host(s): {', '.join(missed[:10])}",
                 hint="its plays must match every host of the inventory (`hosts: all`)",
             )
         return verdict

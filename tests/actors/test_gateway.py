@@ -28,6 +28,7 @@ from exocomp.protocol import codec
 from exocomp.protocol import commands as c
 from exocomp.protocol import queries as q
 from exocomp.protocol.events import WorkspaceAdded, WorkspaceRemoved
+from exocomp.ssh.fleet_key import FleetKey
 from exocomp.store import events, workspaces
 from exocomp.store.store import Store, open_writer
 
@@ -47,7 +48,7 @@ class House:
 async def living() -> AsyncIterator[House]:
     with TemporaryDirectory(prefix="xo-") as root:
         house = House(Path(root))
-        intake = Intake(house.store, house.layout, lambda: "ssh-ed25519 AAAA exocomp-fleet")
+        intake = Intake(house.store, house.layout)
         gateway = Gateway(
             house.socket,
             house.store,
@@ -62,7 +63,8 @@ async def living() -> AsyncIterator[House]:
             mailbox=house.box,
             runners={"tofu": house.runner},
             slots=1,
-            onboarding_playbook="/onboard.yml",
+            runbooks="/runbooks",
+            keys=house.layout.keys,
             standing=lambda name: Path(root) / name,
         )
         async with trio.open_nursery() as nursery:
@@ -123,7 +125,8 @@ async def test_commands_queries_and_refusals_share_a_connection() -> None:
             started = await client.do(c.StartWorkflow(kind="apply", workspace="edge"))
             assert isinstance(started, c.Started)
             shown = await client.do(c.ShowFleetKey())
-            assert shown == c.FleetKeyShown(public_key="ssh-ed25519 AAAA exocomp-fleet")
+            assert isinstance(shown, c.FleetKeyShown)
+            assert shown.public_key == FleetKey.load_or_create(house.layout.keys).public_line
 
 
 @pytest.mark.parametrize(

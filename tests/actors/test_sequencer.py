@@ -43,7 +43,8 @@ class House:
             mailbox=self.box,
             runners=dict.fromkeys(("tofu", "ansible", "probe", "scan"), self.runner),
             slots=slots,
-            onboarding_playbook="/runbooks/onboard.yml",
+            runbooks="/runbooks",
+            keys=self.root / "keys",
             standing=lambda name: self.root / f"{name.removeprefix('tf:')}.json",
         )
 

@@ -171,6 +171,21 @@ def test_sigterm_lets_the_play_live_and_the_next_daemon_takes_it_over(estate: Es
     assert estate.marks("web1", "/var/lib/marks") == 1
 
 
+def test_a_stop_that_finishes_waits_for_the_running_job_and_starts_no_other(
+    estate: Estate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    env = estate.home.env
+    monkeypatch.setattr(estate.home, "env", lambda **more: env(EXOCOMP_ON_STOP="finish", **more))
+    estate.cloud.tell("web1", slow_s=2.0)
+    started(estate, "marks.yml")
+    until_the_cloud_is_asked(estate)
+    assert estate.home.stop() == 0
+    assert estate.home.processes() == []
+    assert (estate.home.states()["apply"], estate.home.states()["wait"]) == ("succeeded", "ready")
+    estate.home.serve()
+    assert_sound(estate)
+
+
 def test_a_waiting_client_sees_the_end_through_a_restart_of_the_daemon(estate: Estate) -> None:
     estate.order("web1")
     estate.home.serve()

@@ -93,7 +93,9 @@ def test_render_is_the_message_or_the_line_without_escapes() -> None:
 
 
 def test_what_the_plan_said_is_not_said_again_by_the_apply() -> None:
-    change = '{"type":"planned_change","change":{"resource":{"addr":"terraform_data.x"},"action":"create"}}'
+    change = (
+        '{"@message":"x","type":"planned_change","change":{"resource":{"addr":"terraform_data.x"},"action":"create"}}'
+    )
     summary = '{"type":"change_summary","@message":"Plan: 1 to add, 0 to change, 0 to destroy."}'
     read = decoder()
     assert [read(line) is None for line in (change, summary, change)] == [False, False, True]

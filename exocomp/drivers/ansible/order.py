@@ -6,7 +6,7 @@ import json
 import shutil
 import sysconfig
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from exocomp.config import Settings
 from exocomp.drivers.ansible import environment, pinned_ssh
@@ -18,6 +18,25 @@ from exocomp.protocol.jobs import AttemptSpec, Command, Companion, PlayJob
 FEWEST_FORKS, MOST_FORKS = 5, 50  # ansible's own default; what a small control host bears
 
 
+# With None a variable counts as not given, whatever the inventory says.
+_OTHER_LOGINS = dict.fromkeys(
+    f"ansible_{name}"
+    for name in (
+        *("password", "ssh_pass", "ssh_password", "paramiko_pass", "paramiko_password"),
+        *("private_key", "ssh_private_key"),
+        *("private_key_file", "ssh_private_key_file", "paramiko_private_key_file"),
+    )
+)
+
+
+class Fleet(NamedTuple):
+    """Public lines of the fleet's keys: which an onboarding pushes, which the agent offers, which is taken away."""
+
+    pushed: str
+    offered: tuple[str, ...]
+    retired: str | None = None
+
+
 def prepare(
     job: PlayJob,
     *,
@@ -26,7 +45,7 @@ def prepare(
     playbook: Path,
     inventory: Path,
     known_hosts: str,
-    fleet_public: str,
+    fleet: Fleet,
     agent: Companion | None,
     facts: Path,
     settings: Settings,
@@ -34,7 +53,8 @@ def prepare(
     """Write what the play needs into the attempt directory (0600, 0700) and say what to run.
 
     `project` and `playbook` are the staged copy, `known_hosts` the pins as ssh reads them, `facts` the directory of
-    the shared fact cache, `agent` the holder of the fleet key, ready when its socket is.
+    the shared fact cache, `agent` the holder of the fleet's keys, ready when its socket is. A job that takes a key
+    away logs in with what the agent offers, and with nothing else.
     Raises ExocompError when there is no ansible-playbook or no ssh, or a key file is unusable.
     """
     attempt = attempt.resolve()  # ansible resolves the control path, and the wrapper compares
@@ -42,9 +62,9 @@ def prepare(
     identities = tuple(pinned_ssh.identity(name) for name in job.ssh_identities)
     for directory in (attempt / "home", attempt / "tmp", (attempt / PROGRESS).parent, facts):
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-    holder = pinned_ssh.Agent(Path(agent.ready), fleet_public) if agent else None
+    holder = pinned_ssh.Agent(Path(agent.ready), fleet.offered, sole=fleet.retired is not None) if agent else None
     connection = pinned_ssh.write(attempt, known_hosts=known_hosts, identities=identities, agent=holder)
-    variables = _variables(job, connection, fleet_public)
+    variables = _variables(job, connection, fleet)
     pinned_ssh.write_private(attempt / "extra_vars.json", json.dumps(variables, ensure_ascii=False))
     pinned_ssh.write_private(attempt / "ansible.cfg", "")
     command = Command(
@@ -64,10 +84,16 @@ def prepare(
     )
 
 
-def _variables(job: PlayJob, connection: dict[str, str], fleet_public: str) -> dict[str, Any]:
+def _variables(job: PlayJob, connection: dict[str, str], fleet: Fleet) -> dict[str, Any]:
     """Extra-vars outrank every other variable, so ours come last; what isn't the operator's is never a template."""
-    ours = {**connection, **({"exocomp_fleet_pubkey": fleet_public.strip()} if job.onboarding else {})}
-    return {**(job.extra_vars or {}), **{name: {"__ansible_unsafe": value} for name, value in ours.items()}}
+    ours = dict(connection)
+    if job.onboarding:
+        ours["exocomp_fleet_pubkey"] = fleet.pushed.strip()
+    if fleet.retired is not None:
+        ours["exocomp_retired_pubkey"] = fleet.retired.strip()
+    logins = {} if fleet.retired is None else _OTHER_LOGINS
+    unsafe = {name: {"__ansible_unsafe": value} for name, value in ours.items()}
+    return {**(job.extra_vars or {}), **logins, **unsafe}
 
 
 def _options(job: PlayJob, inventory: Path, extra_vars: Path) -> list[str]:

@@ -28,7 +28,7 @@ _SSH = """\
 #!/bin/sh
 # Only ansible's own control path counts, so that no master of another attempt is reused; without a password
 # there is nobody to ask. A public key is what ansible names for a private one that it holds in an agent of its own.
-control=none batch=no agent=
+{sole}control=none batch=no agent=
 for arg do
   case $arg in
     -S*) echo "exocomp: $arg would use a connection whose host key nobody checked" >&2; exit 255 ;;
@@ -40,6 +40,24 @@ done
 exec {ssh} -F {config} {pins} -o "ControlPath=\\"$control\\"" -o BatchMode=$batch \\
   ${{agent:+-o IdentityAgent=$agent}} "$@"
 """
+# Before the loop: nothing on the command line may open the door instead of the agent.
+_SOLE = """\
+left=$#
+while [ $left -gt 0 ]; do
+  case $1 in
+    -i) shift 2; left=$((left - 2)); continue ;;
+    -i*) shift; left=$((left - 1)); continue ;;
+    -o)
+      case $2 in
+        [Ii][Dd][Ee][Nn][Tt][Ii][Tt][Yy][Ff][Ii][Ll][Ee][=\\ ]*) shift 2; left=$((left - 2)); continue ;;
+      esac ;;
+    -o[Ii][Dd][Ee][Nn][Tt][Ii][Tt][Yy][Ff][Ii][Ll][Ee][=\\ ]*) shift; left=$((left - 1)); continue ;;
+  esac
+  set -- "$@" "$1"
+  shift
+  left=$((left - 1))
+done
+"""
 _COPY = """\
 #!/bin/sh
 for arg do
@@ -50,16 +68,17 @@ exec {tool} -S {ssh} "$@"
 
 
 class Agent(NamedTuple):
-    """The agent that holds a key, and the key's public line."""
+    """The agent that holds keys, and the keys' public lines; `sole`: no other key or password may log in."""
 
     socket: Path
-    public: str
+    public: tuple[str, ...]
+    sole: bool = False
 
 
 def write(attempt: Path, *, known_hosts: str, identities: tuple[Path, ...], agent: Agent | None) -> dict[str, str]:
     """Write known_hosts, ssh's config and the wrappers; returns the connection variables that make ansible use them.
 
-    `identities` are offered in this order, after what inventory or play declares; ssh itself puts a key that an agent
+    `identities` are offered in this order, after what inventory or play declares; ssh itself puts keys that an agent
     holds before them all. Raises ExocompError when there is no ssh, WrongUsage for a path that ssh can't be told.
     """
     if len(os.fsencode(attempt)) > _LONGEST_ATTEMPT:
@@ -74,9 +93,16 @@ def write(attempt: Path, *, known_hosts: str, identities: tuple[Path, ...], agen
     lines = [f"{name} {value}" for name, value in options]
     lines += ["IdentitiesOnly yes", *(f"IdentityFile {quoted(path)}" for path in identities)]
     if agent:
-        public = attempt / "fleet.pub"
-        write_private(public, agent.public.strip() + "\n")
-        lines += [f"IdentityAgent {quoted(agent.socket)}", f"IdentityFile {quoted(public)}"]
+        lines.append(f"IdentityAgent {quoted(agent.socket)}")
+        for number, line in enumerate(agent.public, 1):
+            public = attempt / f"fleet{number}.pub"
+            write_private(public, line.strip() + "\n")
+            lines.append(f"IdentityFile {quoted(public)}")
+            if agent.sole:
+                options.append(("IdentityFile", quoted(public)))
+    if agent and agent.sole:
+        only = ("IdentitiesOnly", "yes"), ("PreferredAuthentications", "publickey"), ("PKCS11Provider", "none")
+        options += [*only, ("IdentityAgent", quoted(agent.socket))]
     lines += ["ServerAliveInterval 15", "ServerAliveCountMax 4", ""]
     write_private(config, "\n".join(lines))
     (attempt / "c").mkdir(mode=0o700)
@@ -87,6 +113,7 @@ def write(attempt: Path, *, known_hosts: str, identities: tuple[Path, ...], agen
         pins=" ".join(f"-o {shlex.quote(f'{name}={value}')}" for name, value in options),
         control_glob=shlex.quote(str(attempt / "c")),
         control_path=shlex.quote(_escaped(attempt / "c")),
+        sole=_SOLE if agent and agent.sole else "",
     )
     write_private(wrapper, script, mode=0o700)
     for tool in ("sftp", "scp"):
