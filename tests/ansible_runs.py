@@ -70,6 +70,7 @@ class Bench:
             ),
             **fields,
         )
+        line = self.key.with_suffix(".pub").read_text() if agent else public
         spec = order.prepare(
             job,
             attempt=self.attempt,
@@ -77,7 +78,7 @@ class Bench:
             playbook=self.project / "site.yml",
             inventory=self.attempt / "inventory.json",
             known_hosts=known_hosts,
-            fleet_public=self.key.with_suffix(".pub").read_text() if agent else public,
+            fleet=order.Fleet(pushed=line, offered=(line,)),
             agent=agent,
             facts=self.root / "facts",
             settings=settings,
@@ -91,7 +92,7 @@ class Bench:
             name, (kind, blob) = entry.names[0], entry.key
             pin = Pin(name=name, key_type=kind, key=blob, trust=Trust.TOFU, pinned_at=0.0, fingerprint="")
             pins.setdefault(name, []).append(pin)
-        return companion(FleetKey(self.key.with_suffix(".pub").read_text(), self.key), self.attempt, pins, users)
+        return companion((FleetKey(self.key.with_suffix(".pub").read_text(), self.key),), self.attempt, pins, users)
 
     def run(self, spec: AttemptSpec) -> Exit:
         command = spec.commands[0]

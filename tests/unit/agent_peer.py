@@ -17,6 +17,8 @@ from exocomp.ssh.agent_wire import ed25519, string
 SESSION = bytes(range(32))
 KEY = Ed25519PrivateKey.from_private_bytes(b"k" * 32)
 BLOB = ed25519(KEY.public_key().public_bytes_raw())
+SECOND_KEY = Ed25519PrivateKey.from_private_bytes(b"n" * 32)
+SECOND = ed25519(SECOND_KEY.public_key().public_bytes_raw())
 HASHES = {"rsa-sha2-256": hashes.SHA256(), "rsa-sha2-512": hashes.SHA512(), "ssh-rsa": hashes.SHA1()}
 CURVES = {"nistp256": (ec.SECP256R1(), hashes.SHA256()), "nistp384": (ec.SECP384R1(), hashes.SHA384())}
 CURVES["nistp521"] = (ec.SECP521R1(), hashes.SHA512())
@@ -99,7 +101,9 @@ class Peer:
         self.told: list[str] = []
         self.signed: list[bytes] = []
         pins = {key.blob: f"web{number}" for number, key in enumerate(keys, 1)}
-        self.session = AgentSession(Credential(self._sign, BLOB, b"fleet", pins, users), self.told.append)
+        self.session = AgentSession(
+            Credential({BLOB: self._sign, SECOND: SECOND_KEY.sign}, b"fleet", pins, users), self.told.append
+        )
 
     def _sign(self, text: bytes) -> bytes:
         self.signed.append(text)

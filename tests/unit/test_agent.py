@@ -53,7 +53,7 @@ def ordered(tmp_path: Path, *keys: HostKey) -> Companion:
         )
         for number, key in enumerate(keys, 1)
     }
-    return companion(FleetKey.load_or_create(tmp_path / "keys"), tmp_path, pins, frozenset({"root"}))
+    return companion((FleetKey.load_or_create(tmp_path / "keys"),), tmp_path, pins, frozenset({"root"}))
 
 
 @pytest.fixture
@@ -160,7 +160,7 @@ def test_it_leaves_no_trace_of_the_key_in_proc_and_no_core(tmp_path: Path, order
         told = [Path(f"/proc/{process.pid}/{name}").read_bytes() for name in ("cmdline", "environ")]
         descriptors = [os.readlink(f"/proc/{process.pid}/fd/{fd}") for fd in os.listdir(f"/proc/{process.pid}/fd")]
         assert resource.prlimit(process.pid, resource.RLIMIT_CORE) == (0, 0)
-    assert not any(json.loads(order.secret)["seed"].encode() in text for text in told)
+    assert not any(json.loads(order.secret)["seeds"][0].encode() in text for text in told)
     assert not any("memfd" in name for name in descriptors)
 
 
@@ -202,7 +202,7 @@ def test_an_agent_whose_log_is_gone_goes_on(tmp_path: Path, order: Companion, we
             assert [exchange(b"\x13"), exchange(bind(web, SESSION))] == [b"\x05", b"\x06"]
 
 
-@pytest.mark.parametrize("secret", ["", "{}", '{"seed": "AAAA", "comment": "", "pins": [], "users": null}'])
+@pytest.mark.parametrize("secret", ["", "{}", '{"seeds": ["AAAA"], "comment": "", "pins": [], "users": null}'])
 def test_without_a_key_there_is_no_socket(tmp_path: Path, secret: str) -> None:
     fd = os.memfd_create("secret")
     os.write(fd, secret.encode())
@@ -246,7 +246,7 @@ def test_cloned_machines_may_show_one_key(tmp_path: Path, web: HostKey) -> None:
     told = json.loads(ordered(tmp_path, web, web).secret)
     credential = agent.read_credential(told)
     assert credential.pins == {web.blob: "web1,web2"}
-    assert "seed" not in told
+    assert "seeds" not in told
 
 
 def test_the_shim_keeps_it_for_the_commands_and_no_longer(tmp_path: Path, web: HostKey) -> None:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from exocomp.ssh.agent_wire import string
-from tests.unit.agent_peer import BLOB, KEY, SESSION, Peer, bind, host, login, sign
+from tests.unit.agent_peer import BLOB, KEY, SECOND, SECOND_KEY, SESSION, Peer, bind, host, login, sign
 
 FAILURE, SUCCESS, LISTED, SIGNED = 5, 6, 12, 14
 WEB, DB, STRANGER = host(), host(), host()
@@ -38,8 +38,19 @@ def test_a_login_to_a_pinned_host_is_signed(algorithm: str, bound_to_host: bool)
     assert peer.told == ["signed a login as 'root' at web1"]
 
 
-def test_the_list_is_the_one_public_key_and_needs_no_binding() -> None:
-    assert Peer().session.answer(b"\x0b") == b"\x0c\0\0\0\x01" + string(BLOB) + string(b"fleet")
+def test_the_list_is_the_fleets_public_keys_in_order_and_needs_no_binding() -> None:
+    both = b"".join(string(blob) + string(b"fleet") for blob in (BLOB, SECOND))
+    assert Peer().session.answer(b"\x0b") == b"\x0c\0\0\0\x02" + both
+
+
+def test_each_key_signs_its_own_logins_and_not_the_others() -> None:
+    peer = Peer(WEB)
+    assert peer.say(bind(WEB)) == SUCCESS
+    request = login(key=SECOND)
+    answer = peer.session.answer(sign(request, key=SECOND))
+    assert answer[0] == SIGNED
+    SECOND_KEY.public_key().verify(answer[-64:], request)
+    assert peer.say(sign(request, key=BLOB)) == FAILURE
 
 
 # the messages of one connection, the last of which is refused → part of what the log tells

@@ -121,11 +121,11 @@ def test_the_fleets_private_key_is_in_no_file_environment_or_argv_of_an_attempt(
     assert spec.companion is not None
     assert spec.env["SSH_AUTH_SOCK"] == spec.companion.ready == str(bench.attempt / "a")
     told = json.loads(spec.companion.secret)
-    seed = base64.b64decode(told["seed"])
+    seed = base64.b64decode(told["seeds"][0])
     assert told["pins"] == [{"names": ["web1"], "keys": [pinned.split()[2]]}]
     places = [path.read_bytes() for path in bench.attempt.rglob("*") if path.is_file()]
     places += [repr((spec.commands, spec.env, spec.companion.argv)).encode()]
-    for form in (seed, seed.hex().encode(), told["seed"].encode(), b"PRIVATE KEY", str(bench.key).encode()):
+    for form in (seed, seed.hex().encode(), told["seeds"][0].encode(), b"PRIVATE KEY", str(bench.key).encode()):
         assert not any(form in place for place in places)
 
 

@@ -30,6 +30,7 @@ def recap(host: str, **counts: int) -> dict[str, Any]:
 def judge(
     root: Path, *lines: dict[str, Any], code: int = 0, log: str = "", hosts: str = "ab", **job: Any
 ) -> tuple[Verdict, tuple[HostResult, ...]]:
+    (root / record.PROGRESS).parent.mkdir(exist_ok=True)
     (root / record.PROGRESS).write_text("".join(json.dumps(line) + "\n" for line in lines))
     (root / "log").write_text(log)
     generation = Generation(
