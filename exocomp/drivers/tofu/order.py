@@ -23,6 +23,7 @@ from exocomp.protocol.jobs import AttemptSpec, Command, TofuJob, Verb
 PLAN = "plan"  # the saved plan
 OUTPUTS = "outputs.json"
 BEFORE = "state-before.json"
+EARLIER = "state-earlier.json"
 AFTER = "state-after.json"
 SOURCE = "source.json"  # what was staged: digest and git commit
 LOCK_TIMEOUT = "10s"
@@ -115,10 +116,16 @@ def _marks(*arguments: str) -> tuple[str, ...]:
 
 
 def _earlier(attempt: Path) -> tuple[str, ...]:
-    """The note of the latest earlier attempt of this job that came as far as its apply."""
+    """A copy of the note of the latest earlier attempt of this job that came as far as its apply.
+
+    A copy, because no job sees another attempt's directory.
+    """
     numbers = range(int(attempt.name) - 1, 0, -1) if attempt.name.isdigit() else range(0)
-    notes = (attempt.parent / str(number) / BEFORE for number in numbers)
-    return next(((str(note),) for note in notes if read_record(note)), ())
+    notes = (read_record(attempt.parent / str(number) / BEFORE) for number in numbers)
+    if not (note := next(filter(None, notes), None)):
+        return ()
+    write_record(attempt / EARLIER, note)
+    return (str(attempt / EARLIER),)
 
 
 def _has_ephemeral(module: hcl.Module) -> bool:
