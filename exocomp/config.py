@@ -65,10 +65,6 @@ class Layout(msgspec.Struct, frozen=True):
         return self.root / "stage"
 
     @property
-    def plugin_cache(self) -> Path:
-        return self.root / "plugin-cache"
-
-    @property
     def facts(self) -> Path:
         return self.root / "facts"
 

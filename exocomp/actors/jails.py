@@ -39,8 +39,8 @@ def of_play(job: PlayJob, attempt: Path, project: Path, facts: Path, program: st
     )
 
 
-def of_engine(job: TofuJob, attempt: Path, workspace: Path, plugin_cache: Path, program: str, tier: Tier) -> Jail:
-    """TCP 443, 53 and each --egress of the workspace; its working copy, the plugin cache and its attempt.
+def of_engine(job: TofuJob, attempt: Path, workspace: Path, program: str, tier: Tier) -> Jail:
+    """TCP 443, 53 and each --egress of the workspace; its working copy with its plugin cache, and its attempt.
 
     `attempt` holds the file `resolv.conf`, which becomes /etc/resolv.conf.
     """
@@ -49,7 +49,7 @@ def of_engine(job: TofuJob, attempt: Path, workspace: Path, plugin_cache: Path, 
         tier=tier.value,
         execute=(*base.execute, *_installed(program)),
         read=_system(base.read, tier),
-        write=(str(workspace), str(plugin_cache), str(attempt), TMP),
+        write=(str(workspace), str(attempt), TMP),
         files=((str(attempt / "resolv.conf"), "/etc/resolv.conf"),),
         connect=granted(job),
     )

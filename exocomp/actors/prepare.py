@@ -62,7 +62,6 @@ def _engine(job: TofuJob, directory: Path, layout: Layout, settings: Settings) -
         job,
         directory,
         layout.workspaces / job.workspace.name,
-        layout.plugin_cache,
         next(command.argv[0] for command in spec.commands if command.name == "plan"),
         settings.sandbox,
     )

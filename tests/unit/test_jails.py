@@ -23,7 +23,7 @@ def play(tier: Tier = Tier.ENFORCING, **fields):
 
 def engine(tier: Tier = Tier.ENFORCING, egress: tuple[int, ...] = ()):
     job = TofuJob(verb=Verb.APPLY, workspace=Workspace(name="edge", directory="/m", root="/m", egress=egress))
-    return jails.of_engine(job, ATTEMPT, DATA / "workspaces" / "edge", DATA / "plugin-cache", "/opt/tofu/tofu", tier)
+    return jails.of_engine(job, ATTEMPT, DATA / "workspaces" / "edge", "/opt/tofu/tofu", tier)
 
 
 def all_paths(jail) -> set[str]:

@@ -42,7 +42,7 @@ def test_state_and_everything_beside_it_is_private(bench: Bench, tmp_path: Path)
     space = bench.add(write(tmp_path / "m", main=PLAIN))
     bench.apply(space)
     assert (bench.module(space) / "terraform.tfstate").stat().st_mode & 0o777 == 0o600
-    ours = [bench.layout.workspaces, *bench.layout.workspaces.rglob("*"), bench.layout.plugin_cache]
+    ours = [bench.layout.workspaces, *bench.layout.workspaces.rglob("*")]
     assert [path for path in ours if path.stat().st_mode & 0o077] == []
 
 

@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from exocomp.config import Layout
 from exocomp.drivers.tofu.working_copy import WorkingCopy
 
 # Each of these silently changes what a command does or which state it does it to.
@@ -17,7 +16,7 @@ _LONGEST_TMPDIR = 80  # a provider's socket lies in it, and sun_path ends at 107
 
 
 def environment(
-    env: Mapping[str, str], pass_env: tuple[str, ...], attempt: Path, copy: WorkingCopy, layout: Layout
+    env: Mapping[str, str], pass_env: tuple[str, ...], attempt: Path, copy: WorkingCopy
 ) -> dict[str, str]:
     """`env` is the daemon's; of it the names in `pass_env` (a trailing * allowed) get through, and PATH."""
     tmp = attempt / "tmp"
@@ -37,7 +36,7 @@ def environment(
         "TF_IN_AUTOMATION": "1",
         "CHECKPOINT_DISABLE": "1",
         "TF_DATA_DIR": str(copy.engine_dir),
-        "TF_PLUGIN_CACHE_DIR": str(layout.plugin_cache),
+        "TF_PLUGIN_CACHE_DIR": str(copy.plugins),
     }
 
 

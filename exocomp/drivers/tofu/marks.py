@@ -1,17 +1,15 @@
-"""Run as a command beside the engine (stdlib only): one init at a time, that it worked, where the state is."""
+"""Run as a command beside the engine (stdlib only): that an init worked, and where the state is."""
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import os
 import signal
 import subprocess
 import sys
-from typing import NoReturn
 
-USAGE = "alone LOCK COMMAND… | initialised MARK FINGERPRINT LOCKFILE | state ENGINE [EARLIER…] | state-after ENGINE"
+USAGE = "initialised MARK FINGERPRINT LOCKFILE | state ENGINE [EARLIER…] | state-after ENGINE"
 
 
 def lock_digest(lock_file: str) -> str:
@@ -22,14 +20,6 @@ def lock_digest(lock_file: str) -> str:
         return ""
     with open(descriptor, "rb") as stream:
         return hashlib.sha256(stream.read()).hexdigest()
-
-
-def alone(lock: str, *command: str) -> NoReturn:
-    """Become `command` once nobody else holds `lock`; it holds it until its end."""
-    descriptor = os.open(lock, os.O_RDWR | os.O_CREAT, 0o600)
-    fcntl.flock(descriptor, fcntl.LOCK_EX)
-    os.set_inheritable(descriptor, True)
-    os.execv(command[0], command)
 
 
 def initialised(mark: str, fingerprint: str, lock_file: str) -> int:
@@ -80,8 +70,6 @@ def _moved(then: dict[str, object], now: dict[str, object]) -> str:
 def main(arguments: list[str]) -> int:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     match arguments:
-        case ["alone", lock, *command] if command:
-            alone(lock, *command)
         case ["initialised", mark, fingerprint, lock_file]:
             return initialised(mark, fingerprint, lock_file)
         case ["state", engine, *earlier]:

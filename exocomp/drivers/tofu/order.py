@@ -54,18 +54,18 @@ def _prepare(job: TofuJob, layout: Layout, attempt: Path, settings: Settings, en
     copy = working_copy.of(workspace, layout)
     found = working_copy.sync(copy, workspace, settings.stage_limit_mib << 20)
     module = _module(copy, workspace, tool)
-    make_private(layout.plugin_cache)
+    make_private(copy.plugins)
     write_record(attempt / SOURCE, {"digest": found.digest, "commit": staging.head_commit(found.root)})
     flags = write_variables(workspace, module, attempt)
     fingerprint = _fingerprint(found, copy, tool)
     commands = [
-        *([] if _is_initialised(copy, fingerprint) else _init(tool, copy, layout, fingerprint)),
+        *([] if _is_initialised(copy, fingerprint) else _init(tool, copy, fingerprint)),
         *_plan(job.verb, tool, attempt, flags),
         *([] if job.verb is Verb.PLAN else _apply(tool, attempt, flags if _has_ephemeral(module) else ())),
     ]
     return AttemptSpec(
         commands=tuple(commands),
-        env=environment(env, settings.pass_env, attempt, copy, layout),
+        env=environment(env, settings.pass_env, attempt, copy),
         cwd=str(copy.module),
         timeout_s=settings.job_timeout_s,
         grace_s=GRACE_S,
@@ -86,12 +86,10 @@ def _module(copy: WorkingCopy, workspace: Workspace, tool: engine.Engine) -> hcl
     return module
 
 
-def _init(tool: engine.Engine, copy: WorkingCopy, layout: Layout, fingerprint: str) -> Iterator[Command]:
+def _init(tool: engine.Engine, copy: WorkingCopy, fingerprint: str) -> Iterator[Command]:
     copy.initialised.unlink(missing_ok=True)
     make_private(copy.engine_dir)
-    # Two inits that fill one plugin cache at once can damage it (Terraform's CLI configuration reference).
-    alone = _marks("alone", str(layout.plugin_cache / ".init.lock"))
-    yield Command(name="init", argv=(*alone, tool.path, "init", *_FLAGS))
+    yield Command(name="init", argv=(tool.path, "init", *_FLAGS))
     mark = ("initialised", str(copy.initialised), fingerprint, str(copy.module / LOCK_FILE))
     yield Command(name="initialised", argv=_marks(*mark))
 

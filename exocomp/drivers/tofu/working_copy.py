@@ -42,6 +42,11 @@ class WorkingCopy(msgspec.Struct, frozen=True, kw_only=True):
         return self.base / "engine"
 
     @property
+    def plugins(self) -> Path:
+        """TF_PLUGIN_CACHE_DIR; its own, so that no module can put a provider into another workspace."""
+        return self.base / "plugins"
+
+    @property
     def initialised(self) -> Path:
         return self.base / "initialised.json"
 
