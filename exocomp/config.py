@@ -93,12 +93,22 @@ def resolve(flags: Mapping[str, Any], env: Mapping[str, str] = os.environ) -> Re
     try:
         settings = msgspec.convert(values, Settings, strict=False)
     except msgspec.ValidationError as error:
-        raise WrongUsage(f"bad setting: {error}", hint="see `exocomp config show`") from None
+        raise _misfit(str(error), values, origin) from None
     data_dir = settings.data_dir or _default_data_dir(env)
     settings = msgspec.structs.replace(
         settings, data_dir=data_dir, socket=settings.socket or _default_socket(data_dir, env)
     )
     return Resolved(settings=settings, origin=origin)
+
+
+def _misfit(error: str, values: Mapping[str, Any], origin: Mapping[str, str]) -> WrongUsage:
+    expected, _, path = error.partition(" - at `$.")
+    name = path.rstrip("`").partition("[")[0]
+    if name not in values:
+        return WrongUsage(f"bad setting: {error}")
+    where = f"EXOCOMP_{name.upper()}" if origin[name] == "environment" else f"{name} in {origin[name]}"
+    expected = expected.partition(", got")[0].replace("Expected", "expected")
+    return WrongUsage(f"bad setting {name} {values[name]!r}: {expected}", hint=f"correct {where}, or remove it")
 
 
 def _files(env: Mapping[str, str]) -> list[Path]:

@@ -18,7 +18,10 @@ from exocomp.sandbox.layers import NOT_APPLIED
 _TAIL = 128 * 1024
 _PORT = re.compile(r"(?:connect to (?:host |address )?\S+ port |dial tcp \S+:)(\d{1,5})\b([^\n]{0,80})")
 _REACHED = re.compile(r"refused|timed out|timeout|unreachable|no route|reset", re.IGNORECASE)  # past the wall
-_UNNAMED_PORT = re.compile(r"(?:urlopen error|Failed to establish a new connection)[^\n]{0,80}\[Errno 13\]")
+_UNNAMED_PORT = re.compile(
+    r"(?:urlopen error|Failed to establish a new connection)[^\n]{0,80}\[Errno 13\]"
+    r"|connect\([^()\n]{0,80}\)(?:\\n|[\s^~])*PermissionError: \[Errno 13\]"  # a traceback's last lines, \n or "\\n"
+)
 _PATH = re.compile(
     r"(/[\w.@+/-]+)['\"\\:]*\s*(?:[^\n]{0,20})(?:[Nn]o such file|[Pp]ermission denied)"
     r"|(?:no such file[^\n:]*|permission denied): \\?['\"]?(/[\w.@+/-]+)",

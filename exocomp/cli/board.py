@@ -67,9 +67,10 @@ class Board:
         if progress.state in COUNTED:
             row.counts[progress.state] += 1
         if progress.subject:
-            what = " ".join(filter(None, (progress.what, progress.detail if progress.state in BAD else "")))
+            state = "" if progress.state == "plain" else progress.state
+            what = " ".join(filter(None, (progress.what, progress.detail if state in BAD or not state else "")))
             row.latest.pop(progress.subject, None)  # the newest stands last
-            row.latest[progress.subject] = (progress.state, what)
+            row.latest[progress.subject] = (state, what)
 
     def _move(self, row: Row, moved: e.StepMoved, at: float) -> None:
         first, last = self._first.get(moved.stage) == moved.step, self._last.get(moved.stage) == moved.step

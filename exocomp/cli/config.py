@@ -30,4 +30,4 @@ def show(*, common: Common = COMMON) -> int:
 
 
 def _text(value: object) -> str:
-    return " ".join(value) if isinstance(value, tuple) else str(value)
+    return " ".join(value) if isinstance(value, tuple) else f"{value:g}" if isinstance(value, float) else str(value)

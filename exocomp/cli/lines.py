@@ -77,7 +77,7 @@ def _more_words(event: e.AnyEvent) -> tuple[str, str, str]:
         case e.FleetKeyRotated():
             return "fleet-key", "rotated", f"{event.fingerprint} replaces {event.replaced}"
         case e.OutputsCaptured():
-            return "capture", "captured", event.message + ("" if event.changed else " (unchanged)")
+            return "capture", "changed" if event.changed else "ok", event.message
         case e.HostJoined():
             return "inventory", "joined", f"{event.host} in {event.inventory}"
         case e.HostLeft():

@@ -6,31 +6,31 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 
-from cyclopts import App, CycloptsError, Parameter
+from cyclopts import App, CycloptsError, Parameter, UnusedCliTokensError
 
 from exocomp.cli import output
 from exocomp.errors import ExocompError, WrongUsage
 
-NOUNS = {  # where it is written; its help, unless that is a command's own
-    "serve": ("serve:serve", None),
+NOUNS = {  # where it is written; its line in the list of commands
+    "serve": ("serve:serve", "Run the daemon in the foreground."),
     "workspace": ("workspace:app", "Register OpenTofu/Terraform root modules, plan, apply and destroy them."),
     "provision": ("provision:app", "The whole chain: apply, wait for ssh, onboard, configure."),
     "handoff": ("handoff:app", "The short chain: apply, configure."),
     "job": ("job:app", "Single jobs of the chains: list, show, logs, cancel."),
     "host": ("host:app", "Pin host keys; show what is pinned."),
     "inventory": ("inventory:app", "Standing inventories and their generations."),
-    "events": ("events:events", None),
+    "events": ("events:events", "What happened, oldest first."),
     "fleet-key": ("fleet_key:app", "The key that the fleet trusts."),
     "config": ("config:app", "Settings and where each came from."),
 }
 EXIT_CODES = """\
 0    done
 1    the work failed
-2    wrong usage
-3    no daemon, or cannot connect to it
-4    refused (not authorised), or waiting for an approval
-5    not found
-6    conflict: it exists, a key changed, a plan is stale, it is in use
+2    wrong usage; nothing was changed
+3    no daemon answers on the socket
+4    refused: the caller may not do this
+5    a named thing does not exist
+6    conflict: it exists, changed meanwhile, or is in use
 130  detached by Ctrl-C; what was running goes on
 """
 LEADING = {"--json": 0, "--output": 1, "--data-dir": 1, "--socket": 1}
@@ -50,7 +50,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         output.complain(error)
         return error.exit_code
     except KeyboardInterrupt:
-        output.note("interrupted")
+        shown = "\n" if output.is_terminal(sys.stderr) else ""  # the terminal's own ^C
+        output.note(f"{shown}interrupted")
         return DETACHED
     except BrokenPipeError:
         # Nothing more can be printed; the interpreter would try once more at its end.
@@ -59,29 +60,30 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(tokens: list[str]) -> int:
-    app = make_app()
+    app = make_app(listing=not any(token in NOUNS for token in tokens[:2]))
     try:
         result = app(tokens, exit_on_error=False, print_error=False, result_action="return_value")
     except CycloptsError as error:
-        error.verbose = False
         words = " ".join(["exocomp", *(error.command_chain or ())])
-        raise WrongUsage(_first_small(str(error)), hint=f"see `{words} --help`") from None
+        raise WrongUsage(_said(error), hint=f"see `{words} --help`") from None
     except SystemExit as stop:
         return stop.code if isinstance(stop.code, int) else 0
     return result if isinstance(result, int) else 0
 
 
-def make_app() -> App:
+def make_app(*, listing: bool = False) -> App:
+    """`listing`: only the list of commands may be asked for, so that none has to tell its own help."""
     app = App(
         name="exocomp",
         help="From a finished apply to machines that are onboarded, configured and stay converged.",
         version=_version,
-        default_parameter=Parameter(negative=()),
+        default_parameter=Parameter(negative=(), show_default=_telling),
         help_format="plaintext",
         suppress_keyboard_interrupt=False,
     )
     for noun, (where, says) in NOUNS.items():
-        app.command(f"exocomp.cli.{where}", name=noun, help=says)
+        own_help = not where.endswith(":app")
+        app.command(f"exocomp.cli.{where}", name=noun, help=None if own_help and not listing else says)
     app.command(_help(app), name="help")
     app.register_install_completion_command()
     return app
@@ -101,6 +103,11 @@ def _help(app: App) -> Callable[..., None]:
             app([*words, "--help"], exit_on_error=False, print_error=False, result_action="return_value")
 
     return show
+
+
+def _telling(default: object) -> str | None:
+    """A default as the help shows it; that one is off or empty goes without saying."""
+    return None if default in (None, False, ()) else str(default)
 
 
 def _version() -> str:
@@ -124,7 +131,13 @@ def _sorted(tokens: list[str]) -> list[str]:
     return rest[:end] + front + rest[end:] if rest else front
 
 
-def _first_small(text: str) -> str:
+def _said(error: CycloptsError) -> str:
+    if isinstance(error, UnusedCliTokensError):
+        return f"too many arguments: {' '.join(map(repr, error.unused_tokens or ()))}"
+    error.verbose = False
+    text = str(error)
+    if text.endswith("..."):  # a list of commands that was cut short; the help that the hint names has all
+        text = text.partition(" Available commands: ")[0]
     return text[:1].lower() + text[1:].rstrip(".") if text[1:2].islower() else text.rstrip(".")
 
 

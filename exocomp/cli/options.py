@@ -19,7 +19,9 @@ PLAY = Group("The play", sort_key=50)
 class Common:
     """Where the daemon is and how to print."""
 
-    output: Annotated[Literal["text", "json"], Parameter(group=EVERYWHERE, help="How to print.")] = "text"
+    output: Annotated[
+        Literal["text", "json"], Parameter(group=EVERYWHERE, help="How to print; events and logs are JSON Lines.")
+    ] = "text"
     json: Annotated[bool, Parameter(group=EVERYWHERE, help="The same as --output json.")] = False
     data_dir: Annotated[str | None, Parameter(group=EVERYWHERE, help="The daemon's data dir.")] = None
     socket: Annotated[str | None, Parameter(group=EVERYWHERE, help="The daemon's socket.")] = None
@@ -55,7 +57,7 @@ class PlayFlags:
     )
     tags: Annotated[str | None, Parameter(group=PLAY, help="Run only tasks with these tags.")] = None
     skip_tags: Annotated[str | None, Parameter(group=PLAY, help="Run no task with these tags.")] = None
-    check: Annotated[bool, Parameter(group=PLAY, help="Change nothing, say what would change.")] = False
+    check: Annotated[bool, Parameter(group=PLAY, help="Only check the play; the steps before it are real.")] = False
     diff: Annotated[bool, Parameter(group=PLAY, help="Show what changes inside files.")] = False
     extra_vars: Annotated[
         str | None,

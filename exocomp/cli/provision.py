@@ -11,6 +11,7 @@ from exocomp.cli import doing, output, parse, reading, views
 from exocomp.cli.following import begin
 from exocomp.cli.following import watch as watch_it
 from exocomp.cli.options import COMMON, PLAY_FLAGS, Common, PlayFlags
+from exocomp.errors import Bug
 from exocomp.protocol.commands import CancelWorkflow, Done, RetryWorkflow, StartWorkflow
 from exocomp.protocol.queries import ListWorkflows, ShowWorkflow, Workflows, WorkflowView
 
@@ -38,8 +39,8 @@ def run(
 
     For example:
         exocomp provision run edge site.yml --wait
-        exocomp provision run edge site.yml --ssh-wait 10m --ssh-identity ~/.ssh/id_ed25519
-        exocomp provision run edge site.yml --extra-vars '{"region": "eu"}' --json
+        exocomp provision run edge site.yml --ssh-identity ~/.ssh/id_ed25519
+        exocomp provision run edge site.yml --ssh-wait 10m -e '{"region": "eu"}'
     """
     command = StartWorkflow(
         kind=KIND,
@@ -68,6 +69,20 @@ def show_status(common: Common, id: str, kind: str) -> int:
     view = reading.ask(common, ShowWorkflow(id=id, kinds=(kind,) if id == "latest" else ()), WorkflowView)
     output.emit(common, view, views.ledger(view, now=time.time(), width=output.width(), color=output.colored()))
     return 0
+
+
+def _kinds(id: str) -> tuple[str, ...]:
+    """The latest is the latest chain, not a plan or an apply that somebody started after it."""
+    return CHAINS if id == "latest" else ()
+
+
+def _named(common: Common, id: str) -> str:
+    if id != "latest":
+        return id
+    view = doing.ask(common, ShowWorkflow(id=id, kinds=_kinds(id)))
+    if not isinstance(view, WorkflowView):
+        raise Bug(f"ShowWorkflow was answered by {type(view).__name__}")
+    return view.workflow.id
 
 
 @app.command(name="list")
@@ -113,8 +128,9 @@ def logs(
     from exocomp.cli import logs
 
     if follow:
-        return logs.follow_workflow(common, id, step, raw=raw)
-    return logs.print_workflow(common, reading.ask(common, ShowWorkflow(id=id), WorkflowView), step, raw=raw)
+        return logs.follow_workflow(common, _named(common, id), step, raw=raw)
+    view = reading.ask(common, ShowWorkflow(id=id, kinds=_kinds(id)), WorkflowView)
+    return logs.print_workflow(common, view, step, raw=raw)
 
 
 @app.command
@@ -125,7 +141,7 @@ def watch(id: Id = "latest", /, *, common: Common = COMMON) -> int:
         exocomp provision watch
         exocomp provision watch wf_06f2 --json
     """
-    return watch_it(common, None, id)
+    return watch_it(common, None, _named(common, id))
 
 
 @app.command
@@ -135,7 +151,7 @@ def cancel(id: Id, /, *, common: Common = COMMON) -> int:
     For example:
         exocomp provision cancel wf_06f2
     """
-    done = doing.do(common, CancelWorkflow(id=id), Done)
+    done = doing.do(common, CancelWorkflow(id=_named(common, id)), Done)
     output.emit(common, done, done.message)
     return 0
 
@@ -155,4 +171,4 @@ def retry(
         exocomp provision retry wf_06f2 --wait
         exocomp provision retry wf_06f2 --from configure
     """
-    return begin(common, RetryWorkflow(id=id, from_step=from_), wait=wait)
+    return begin(common, RetryWorkflow(id=_named(common, id), from_step=from_), wait=wait)

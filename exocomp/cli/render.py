@@ -17,6 +17,8 @@ STATE_COLORS = {
     "blocked": "dim",
 }
 GOOD = frozenset({"answered", "pinned", "known", "ok", "changed"})
+WHOLE = frozenset({"ID", "NAME", "JOB", "WORKFLOW", "FINGERPRINT"})  # columns that are typed or compared again
+LEAST = 8  # columns that a cut cell keeps
 BAD = frozenset({"silent", "refused", "failed", "unreachable", "error"})
 
 
@@ -95,18 +97,26 @@ def table(
 ) -> str:
     """Aligned columns two blanks apart; with `width`, the widest columns are cut until a row fits it.
 
+    What has to be typed again (`WHOLE`) is never cut; where that leaves no room, columns go from the right.
     The cells of the column called `colored` are painted by the state that they name.
     """
     body = [[clean(cell) for cell in row] for row in rows]
     sizes = [max(cells(cell) for cell in column) for column in zip(head, *body, strict=True)]
     if width is not None:
-        gaps = 2 * (len(sizes) - 1)
-        while sum(sizes) + gaps > width and max(sizes) > 8:
-            sizes[sizes.index(max(sizes))] -= 1
+        loose = [place for place, name in enumerate(head) if name not in WHOLE]
+        while _across(sizes) > width and loose and max(sizes[place] for place in loose) > LEAST:
+            sizes[max(loose, key=lambda place: sizes[place])] -= 1
+        while _across(sizes) > width and len(sizes) > 1:
+            sizes.pop()
+        head, body = head[: len(sizes)], [row[: len(sizes)] for row in body]
     lines = [paint(_row(head, sizes), "bold", color)]
     at = head.index(colored) if colored in head else None
     lines += [_row(row, sizes, at, color) for row in body]
     return "\n".join(lines)
+
+
+def _across(sizes: Sequence[int]) -> int:
+    return sum(sizes) + 2 * (len(sizes) - 1)
 
 
 def _row(row: Sequence[str], sizes: Sequence[int], painted: int | None = None, color: bool = False) -> str:

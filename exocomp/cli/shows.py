@@ -6,6 +6,8 @@ import shutil
 import time
 from typing import Any, Protocol
 
+from msgspec.structs import replace
+
 from exocomp.cli import output
 from exocomp.cli.board import Board
 from exocomp.cli.lines import event_line, progress_line
@@ -61,6 +63,9 @@ class PlainShow:
 
     wants_progress = True
 
+    def __init__(self) -> None:
+        self._told = ""  # the reason of the step before
+
     def begin(self, view: WorkflowView) -> None:
         pass
 
@@ -68,6 +73,10 @@ class PlainShow:
         event = recorded.event
         if isinstance(event, e.StepMoved) and event.new == "ready" and not event.reason:
             return  # says no more than the success before it
+        if isinstance(event, e.StepMoved):
+            self._told = event.reason
+        if isinstance(event, e.WorkflowEnded) and self._told and event.reason.endswith(self._told):
+            recorded = replace(recorded, event=replace(event, reason="", hint=""))
         output.line(event_line(recorded, color=output.colored()))
 
     def progress(self, step: str, progress: Progress) -> None:
@@ -111,7 +120,8 @@ class ScreenShow:
     def event(self, recorded: e.Recorded) -> None:
         if self._board is not None:
             self._board.event(recorded)
-        if isinstance(recorded.event, KEPT):
+        event = recorded.event
+        if isinstance(event, KEPT) and not (isinstance(event, e.OutputsCaptured) and not event.changed):
             self._above(event_line(recorded, color=output.colored()))
 
     def progress(self, step: str, progress: Progress) -> None:

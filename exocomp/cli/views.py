@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 
 from exocomp.cli.render import BAD, clean, color_of, duration, facts, moment, paint, table
-from exocomp.model import ENDED, Host, Pin, StepState, Workflow
+from exocomp.model import ENDED, Host, Pin, RunState, StepState, Workflow
 from exocomp.protocol import queries as q
 from exocomp.protocol.jobs import Job
 
@@ -85,7 +85,18 @@ def ledger(view: q.WorkflowView, *, now: float, width: int | None = None, color:
         out += _inside(stage, color)
     if flow.reason and not any(stage.reason for stage in rows):
         out += ["", *_why(flow.reason, flow.hint, color)]
-    return "\n".join(out)
+    return "\n".join(out + _next(flow, rows))
+
+
+def _next(flow: Workflow, rows: Sequence[Stage]) -> list[str]:
+    """The commands that a person needs after a failure."""
+    failed = next((stage for stage in rows if stage.state == StepState.FAILED), None)
+    if failed is None or flow.state != RunState.FAILED:
+        return []
+    step = next(s.step.name for s in failed.steps if s.step.state == StepState.FAILED)
+    log = [f"its log: exocomp provision logs {flow.id} --step {step}"] if failed.job else []
+    again = [f"once mended: exocomp provision retry {flow.id}"] if flow.playbook else []
+    return ["", *log, *again]
 
 
 def _inside(stage: Stage, color: bool) -> list[str]:
@@ -142,7 +153,8 @@ def workspace_rows(spaces: Sequence[q.WorkspaceView], *, width: int | None, colo
         )
         for v in spaces
     ]
-    return table(("NAME", "STATE", "HOSTS", "ENGINE", "DIRECTORY"), rows, width=width, color=color)
+    head = ("NAME", "LAST APPLY", "HOSTS", "ENGINE", "DIRECTORY")
+    return table(head, rows, width=width, color=color, colored="LAST APPLY")
 
 
 def workspace(view: q.WorkspaceView) -> str:
@@ -155,6 +167,7 @@ def workspace(view: q.WorkspaceView) -> str:
             ("engine", space.engine or "tofu when present, else terraform"),
             ("var files", ", ".join(space.var_files)),
             ("variables", ", ".join(space.variables)),
+            ("egress", ", ".join(map(str, space.egress))),
             ("inventory", _standing(view)),
             ("last apply", _last(view.last_apply)),
         ]

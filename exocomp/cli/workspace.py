@@ -49,7 +49,8 @@ def add(
 
     For example:
         exocomp workspace add edge ./infra/edge
-        exocomp workspace add edge ./infra/edge --var region=eu --var-file prod.tfvars
+        exocomp workspace add edge ./infra/edge --var-file prod.tfvars
+        exocomp workspace add edge ./infra/edge --var region=eu --egress 8443
     """
     module = parse.directory(directory, "directory")
     workspace = Workspace(

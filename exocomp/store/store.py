@@ -137,7 +137,7 @@ def open_reader(path: Path) -> Store:
     """A read-only view, with or without a daemon; raises NotFound when there is no store yet, Conflict when its
     schema is not this code's."""
     if not path.exists():
-        raise NotFound(f"no store at {path}", hint=START)
+        raise NotFound(f"there is no ledger at {path}", hint=START)
     try:
         db = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
         db.set_busy_timeout(5000)

@@ -144,6 +144,20 @@ def test_a_chain_that_does_not_succeed_is_exit_1(
     assert "it broke" in capsys.readouterr().out
 
 
+def test_why_a_step_failed_is_not_said_again_by_the_workflow(
+    socket: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    chain = Chain(RunState.FAILED)
+    failed = chain.moved("wait", "running", "failed", reason="web1 is silent", hint="wake it")
+    ended = e.WorkflowEnded(workflow=v.WF, state=RunState.FAILED, reason="wait: web1 is silent", hint="wake it")
+    chain.events[-1:] = [failed, ended]
+    with in_thread(chain.daemon, socket):
+        assert main.main(RUN) == 1
+    out = capsys.readouterr().out
+    assert out.count("web1 is silent (wake it)") == 1
+    assert re.search(rf"workflow +failed +{v.WF}\n", out)
+
+
 def test_watching_what_has_ended_shows_it_and_exits_with_its_result(
     socket: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -8,7 +8,7 @@ import cli_views as v
 import pytest
 from cli_runs import PLAY, Ledger, Run, home, ledger, run  # noqa: F401
 
-from exocomp.cli import logs
+from exocomp.cli import doing, logs
 from exocomp.cli.options import COMMON
 from exocomp.model import Host, RunState
 from exocomp.protocol import commands as c
@@ -49,6 +49,19 @@ def test_json_is_one_document_on_stdout(run: Run, ledger: Ledger) -> None:
         code, out, err = run("handoff", "run", "edge", PLAY, *flags)
         assert (code, json.loads(out), err) == (0, {"type": "started", "workflow": v.WF}, "")
         assert json.loads(run(*flags, "handoff", "run", "edge", PLAY)[1])["workflow"] == v.WF
+
+
+def test_the_latest_to_be_read_or_run_again_is_a_chain_and_not_a_plan(
+    run: Run, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ledger.answers[q.ShowWorkflow] = v.ENDED
+    ledger.replies[c.RetryWorkflow] = c.Started(workflow=v.WF)
+    monkeypatch.setattr(doing, "ask", lambda common, query: ledger.ask(common, query, q.WorkflowView))
+    chains = q.ShowWorkflow(id="latest", kinds=("provision", "handoff"))
+    assert run("provision", "retry")[0] == 0
+    assert run("provision", "cancel", "latest")[0] == 0
+    assert ledger.asked == [chains, chains]
+    assert ledger.said == [c.RetryWorkflow(id=v.WF), c.CancelWorkflow(id=v.WF)]
 
 
 def test_status_defaults_to_the_latest_of_its_kind(run: Run, ledger: Ledger) -> None:
@@ -139,6 +152,7 @@ def test_logs_are_read_from_the_attempts_directory(run: Run, ledger: Ledger, hom
     ledger.answers = {q.ShowJob: view, q.ShowWorkflow: v.ledger("succeeded", "running", *["blocked"] * 3)}
     assert run("job", "logs", "wait") == (0, "one\\x1b[31m\ntwo \ufffd\nxxxxx\n", "")
     assert run("provision", "logs", "--step", "2")[1].splitlines()[0] == "--- wait job_wait"
+    assert q.ShowWorkflow(id="latest", kinds=("provision", "handoff")) in ledger.asked
     assert [json.loads(line)["line"] for line in run("job", "logs", "wait", "--json")[1].splitlines()][
         1
     ] == "two \ufffd"

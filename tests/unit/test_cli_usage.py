@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -18,7 +19,7 @@ BAD = [
     (["nope"], "unknown command"),
     (["provision", "nope"], "unknown command"),
     (["provision", "run"], "requires an argument"),
-    (["provision", "run", "edge", PLAY, "more"], "unused"),
+    (["provision", "run", "edge", PLAY, "more"], "too many arguments: 'more'"),
     (["provision", "run", "edge", PLAY, "--nope"], "unknown option"),
     (["provision", "run", "edge", "none.yml"], "none.yml"),
     (["provision", "run", "edge", "."], "directory"),
@@ -125,6 +126,22 @@ def test_every_command_has_help_with_an_example(run: Run, words: tuple[str, ...]
     if words != ("help",):
         assert "For example:" in out
         assert f"exocomp {' '.join(words)}" in out
+
+
+def test_the_list_of_commands_tells_what_each_is_for(run: Run) -> None:
+    for argv in ((), ("--help",), ("help",)):
+        told = dict(re.findall(r"^│ ([a-z-]+) +(\S[^│]+?) *│$", run(*argv)[1], re.MULTILINE))
+        assert main.NOUNS.keys() <= told.keys(), argv
+
+
+def test_the_help_shows_no_default_that_says_nothing(run: Run) -> None:
+    out = run("provision", "run", "--help")[1]
+    assert re.findall(r"\[default: ([^]]*)\]", out) == ["5m", "text"]
+
+
+def test_an_unknown_command_shows_all_the_others_or_where_they_are(run: Run) -> None:
+    assert run("nope")[2] == 'error: unknown command "nope"\nhint: see `exocomp --help`\n'
+    assert "retry\n" in run("provision", "nope")[2]
 
 
 def test_help_and_version_need_no_daemon(run: Run) -> None:

@@ -55,6 +55,17 @@ def test_a_config_file_that_does_not_fit_is_named(tmp_path: Path, text: str, say
         resolve({}, config(tmp_path, text))
 
 
+def test_a_value_that_does_not_fit_is_named_with_its_place(tmp_path: Path) -> None:
+    with pytest.raises(WrongUsage) as told:
+        resolve({}, config(tmp_path, 'workers = "many"'))
+    assert told.value.what == "bad setting workers 'many': expected `int`"
+    assert told.value.hint == f"correct workers in {tmp_path}/config.toml, or remove it"
+    with pytest.raises(WrongUsage) as told:
+        resolve({}, config(tmp_path, "") | {"EXOCOMP_SANDBOX": "none"})
+    assert "'none'" in told.value.what
+    assert told.value.hint == "correct EXOCOMP_SANDBOX, or remove it"
+
+
 def test_a_named_config_file_must_exist(tmp_path: Path) -> None:
     with pytest.raises(WrongUsage, match="cannot read"):
         resolve({}, {"EXOCOMP_CONFIG": str(tmp_path / "none.toml")})

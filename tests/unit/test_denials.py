@@ -49,8 +49,13 @@ def test_an_engines_port_that_was_not_granted_needs_no_word_of_the_error() -> No
 
 
 def test_a_port_that_the_tool_does_not_name_is_still_a_port() -> None:
-    verdict = explain("urllib.error.URLError: <urlopen error [Errno 13] Permission denied>")
-    assert verdict.hint == "register the workspace with --egress PORT"
+    for log in (
+        "urllib.error.URLError: <urlopen error [Errno 13] Permission denied>",
+        "    sock.connect(sa)\nPermissionError: [Errno 13] Permission denied",
+        r"836, in create_connection\n    sock.connect(sa)\nPermissionError: [Errno 13] Permission denied\n",
+        "    s.connect(address)\n    ~~~~~~~~~^^^^^^^^^\nPermissionError: [Errno 13] Permission denied",
+    ):
+        assert explain(log).hint == "register the workspace with --egress PORT", log
 
 
 def test_a_path_that_is_here_but_not_in_the_view_is_named(tmp_path: Path) -> None:

@@ -67,6 +67,16 @@ def test_a_table_fits_the_terminal_and_is_whole_elsewhere() -> None:
     assert "b" * 80 in table(("ONE", "STATE", "TWO"), rows)
 
 
+def test_what_is_typed_again_is_never_cut() -> None:
+    head = ("ID", "KIND", "STATE", "WORKSPACE", "STARTED", "TOOK")
+    row = (v.WF, "provision", "succeeded", "edge" * 9, "2026-01-31 12:00:00+01:00", "3.2s")
+    for width in (100, 80, 60, 40):
+        title, line = table(head, [row], width=width).splitlines()
+        assert line.split()[0] == v.WF
+        assert max(cells(title), cells(line)) <= width
+    assert table(head, [row], width=20) == f"ID\n{v.WF}"
+
+
 def test_colour_only_paints() -> None:
     rows = [("x", "failed")]
     plain, painted = table(("ID", "STATE"), rows), table(("ID", "STATE"), rows, color=True)
@@ -121,6 +131,9 @@ def test_the_ledger_view_names_the_silent_host_and_what_to_do() -> None:
     assert "hint: look again" in text
     assert re.search(r"configure +blocked", text)
     assert "1m30s" in text
+    log, again = text.splitlines()[-2:]
+    assert log == f"its log: exocomp provision logs {v.WF} --step wait"
+    assert again == f"once mended: exocomp provision retry {v.WF}"
 
 
 EVENTS: list[tuple[e.AnyEvent, str]] = [
@@ -146,6 +159,7 @@ EVENTS: list[tuple[e.AnyEvent, str]] = [
     ),
     (e.HostKeyRefused(host="w", name="w", recorded=("t SHA256:a",), offered=("t SHA256:b",)), "offered t SHA256:b"),
     (e.PinForgotten(name="w"), "forgotten w"),
+    (e.FleetKeyRotated(fingerprint="SHA256:new", replaced="SHA256:old"), "SHA256:new replaces SHA256:old"),
     (
         e.OutputsCaptured(
             inventory="tf:e", generation=1, path="/x", outputs=2, hosts=0, message="captured 2 output(s)"
@@ -190,6 +204,8 @@ def test_the_picture_follows_events_and_progress() -> None:
     picture = board.picture(v.AT + 5, width=100, height=30, color=False)
     assert re.search(r"apply +running +5.0s +ok=1", picture)
     assert "terraform_data.vm ok" in picture
+    board.progress("apply", Progress(state="plain", subject="web1", what="recap", detail="ok=1"))
+    assert re.search(r"web1 +recap ok=1", board.picture(v.AT + 5, width=100, height=30, color=False))
     board.event(moved("apply", "apply", "running", "succeeded", v.AT + 9))
     board.event(moved("wait", "wait", "ready", "running", v.AT + 9))
     board.event(e.Recorded(seq=2, at=v.AT, event=e.HostAnswered(host="web1", address="a", port=22, after_s=3.0)))

@@ -29,7 +29,7 @@ _HINTS: tuple[tuple[str, str], ...] = (
     ),
     (
         r"Permission denied|Too many authentication failures|no such identity|UNPROTECTED PRIVATE KEY",
-        "name a key that the host accepts by --ssh-identity PATH, or declare user and credential in the inventory",
+        "start a new run with --ssh-identity PATH, a key that the host accepts, or declare its user in the inventory",
     ),
     (
         r"you must install the sshpass program",

@@ -76,7 +76,7 @@ def _message(result: Mapping[str, Any], failed: bool) -> str:
     if "rc" in result and (not message or message.startswith(_JUST_A_CODE)):
         texts = (result.get(name) for name in ("module_stderr", "stderr", "module_stdout", "stdout"))
         output = next((line for text in texts if (line := _last_line(text or ""))), "")
-        message = _one_line(f"exit code {result['rc']}: {output}" if failed else output)
+        message = _one_line(f"exit code {result['rc']}{': ' * bool(output)}{output}" if failed else output)
     return message
 
 
