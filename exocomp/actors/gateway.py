@@ -194,11 +194,9 @@ async def listen(path: Path) -> trio.SocketListener:
     except OSError as error:
         raise WrongUsage(f"cannot make the socket {path}: {error.strerror}", hint=ELSEWHERE) from None
     sock = trio.socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    mask = os.umask(0o177)
-    try:
-        await sock.bind(str(path))
-    finally:
-        os.umask(mask)
+    await sock.bind(str(path))
+    # Not by the umask: that is the whole process's, and a thread may be making directories meanwhile.
+    path.chmod(0o600)
     sock.listen(BACKLOG)
     return trio.SocketListener(sock)
 

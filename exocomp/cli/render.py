@@ -18,7 +18,7 @@ STATE_COLORS = {
 }
 GOOD = frozenset({"answered", "pinned", "known", "ok", "changed"})
 WHOLE = frozenset({"ID", "NAME", "JOB", "WORKFLOW", "FINGERPRINT"})  # columns that are typed or compared again
-LEAST = 8  # columns that a cut cell keeps
+LEAST = 9  # columns that a cut cell keeps
 BAD = frozenset({"silent", "refused", "failed", "unreachable", "error"})
 
 
@@ -97,7 +97,7 @@ def table(
 ) -> str:
     """Aligned columns two blanks apart; with `width`, the widest columns are cut until a row fits it.
 
-    What has to be typed again (`WHOLE`) is never cut; where that leaves no room, columns go from the right.
+    What has to be typed again (`WHOLE`) is never cut; where that leaves no room, other columns go, the last first.
     The cells of the column called `colored` are painted by the state that they name.
     """
     body = [[clean(cell) for cell in row] for row in rows]
@@ -106,9 +106,11 @@ def table(
         loose = [place for place, name in enumerate(head) if name not in WHOLE]
         while _across(sizes) > width and loose and max(sizes[place] for place in loose) > LEAST:
             sizes[max(loose, key=lambda place: sizes[place])] -= 1
-        while _across(sizes) > width and len(sizes) > 1:
-            sizes.pop()
-        head, body = head[: len(sizes)], [row[: len(sizes)] for row in body]
+        kept = list(range(len(sizes)))
+        while _across([sizes[place] for place in kept]) > width and loose:
+            kept.remove(loose.pop())
+        sizes = [sizes[place] for place in kept]
+        head, *body = [[row[place] for place in kept] for row in (head, *body)]
     lines = [paint(_row(head, sizes), "bold", color)]
     at = head.index(colored) if colored in head else None
     lines += [_row(row, sizes, at, color) for row in body]

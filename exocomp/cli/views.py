@@ -93,9 +93,11 @@ def _next(flow: Workflow, rows: Sequence[Stage]) -> list[str]:
     failed = next((stage for stage in rows if stage.state == StepState.FAILED), None)
     if failed is None or flow.state != RunState.FAILED:
         return []
-    step = next(s.step.name for s in failed.steps if s.step.state == StepState.FAILED)
-    log = [f"its log: exocomp provision logs {flow.id} --step {step}"] if failed.job else []
-    again = [f"once mended: exocomp provision retry {flow.id}"] if flow.playbook else []
+    step = next(s for s in failed.steps if s.step.state == StepState.FAILED)
+    # A wait and a scan run no tool, in no sandbox, and write no log.
+    log = [f"its log: exocomp provision logs {flow.id} --step {step.step.name}"] if step.tier else []
+    told = "provision retry" in failed.hint or not flow.playbook
+    again = [] if told else [f"once mended: exocomp provision retry {flow.id}"]
     return ["", *log, *again]
 
 

@@ -105,6 +105,27 @@ async def test_the_socket_that_a_dead_daemon_left_is_replaced(tmp_path: Path) ->
     await (await listen(tmp_path / "s")).aclose()
 
 
+async def test_opening_the_socket_touches_no_umask_that_other_threads_create_by() -> None:
+    before = os.umask(0o022)
+    seen: set[int] = set()
+    try:
+
+        def watch(stop: trio.Event) -> None:
+            while not stop.is_set():
+                seen.add(os.umask(0o022))
+
+        stop = trio.Event()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(trio.to_thread.run_sync, watch, stop)
+            for _ in range(20):
+                async with living():
+                    await trio.lowlevel.checkpoint()
+            stop.set()
+    finally:
+        os.umask(before)
+    assert seen == {0o022}
+
+
 async def test_the_socket_is_gone_after_a_stop() -> None:
     async with living() as house:
         socket = house.socket

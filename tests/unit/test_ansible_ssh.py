@@ -212,7 +212,10 @@ def test_a_client_that_binds_no_session_is_told_which_openssh_does(bench: Bench,
 def forgetful_agent(path: str, real: str) -> Iterator[None]:
     def serve() -> None:
         while True:
-            client, _ = listener.accept()
+            try:
+                client, _ = listener.accept()
+            except OSError:  # the test is over
+                return
             with client:
                 client.settimeout(30)
                 relay(client)
@@ -226,8 +229,11 @@ def forgetful_agent(path: str, real: str) -> Iterator[None]:
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(path)
         listener.listen()
-        threading.Thread(target=serve, daemon=True).start()
+        thread = threading.Thread(target=serve)
+        thread.start()
         yield
+        listener.shutdown(socket.SHUT_RDWR)
+        thread.join()
 
 
 def test_no_master_of_an_earlier_attempt_is_used_again(bench: Bench, server: Sshd, tmp_path: Path) -> None:

@@ -5,11 +5,12 @@ from datetime import UTC
 
 import cli_views as v
 import pytest
+from msgspec.structs import replace
 
 from exocomp.cli import lines, views
 from exocomp.cli.board import Board
 from exocomp.cli.render import cells, clean, duration, facts, fit, moment, table
-from exocomp.model import RunState, StepState, Trust
+from exocomp.model import RunState, StepState, Tier, Trust
 from exocomp.protocol import events as e
 from exocomp.protocol.jobs import Progress
 from exocomp.protocol.queries import HostResult
@@ -131,8 +132,16 @@ def test_the_ledger_view_names_the_silent_host_and_what_to_do() -> None:
     assert "hint: look again" in text
     assert re.search(r"configure +blocked", text)
     assert "1m30s" in text
-    log, again = text.splitlines()[-2:]
-    assert log == f"its log: exocomp provision logs {v.WF} --step wait"
+    assert text.endswith(f"blocked\n\nonce mended: exocomp provision retry {v.WF}")
+
+
+def test_the_ledger_view_of_a_failure_ends_with_what_to_type() -> None:
+    states = ("succeeded", "succeeded", "succeeded", "succeeded", "failed")
+    view = v.ledger(*states, state=RunState.FAILED, reasons={"configure": "host web1 failed"})
+    *steps, last = view.steps
+    view = replace(view, steps=(*steps, replace(last, tier=Tier.ENFORCING)))
+    log, again = views.ledger(view, now=v.AT).splitlines()[-2:]
+    assert log == f"its log: exocomp provision logs {v.WF} --step configure"
     assert again == f"once mended: exocomp provision retry {v.WF}"
 
 
