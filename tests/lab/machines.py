@@ -16,6 +16,7 @@ from pathlib import Path
 from tests.lab import namespaces
 from tests.lab.namespaces import ip
 
+INIT = ("sshd", "sleep")  # what boot.sh becomes at its end
 BOOT = Path(__file__).with_name("boot.sh")
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 UNSHARE = ["unshare", "--mount", "--propagation", "private", "--uts", "--ipc", "--pid", "--fork", "--kill-child"]
@@ -189,4 +190,13 @@ class Machine:
             return link.recv(64)
 
     def _pid_1(self) -> str:
-        return Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children").read_text().split()[0]
+        """Its init, once it lives in the machine's own root: before that a command would run on ours."""
+        deadline = time.monotonic() + 10
+        children = Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children")
+        while True:
+            for pid in children.read_text().split():
+                if Path(f"/proc/{pid}/comm").read_text().strip() in INIT:
+                    return pid
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"{self.name} did not boot")
+            time.sleep(0.02)
