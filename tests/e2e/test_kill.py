@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import time
 
@@ -11,6 +10,7 @@ import pytest
 from exocomp.protocol.events import AttemptAdopted, AttemptLost, StepMoved
 from tests.lab.estate import Estate
 from tests.lab.history import faults, successes
+from tests.lab.processes import kill
 
 pytestmark = pytest.mark.lab
 STEPS = ("apply", "wait", "pin", "onboard", "configure")
@@ -37,8 +37,7 @@ def assert_sound(estate: Estate, *, applies: int = 1) -> None:
 def kill_its_processes(estate: Estate) -> None:
     left = estate.home.processes()
     assert left
-    for line in left:
-        os.kill(int(line.split()[0]), signal.SIGKILL)
+    kill(left)
 
 
 def attempts(estate: Estate, step: str) -> int:

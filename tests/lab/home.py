@@ -19,7 +19,7 @@ from exocomp.errors import NotFound
 from exocomp.protocol.events import AnyEvent, Recorded, StepMoved, WorkflowEnded
 from exocomp.protocol.queries import Events, ListEvents, ShowWorkflow, WorkflowView
 from exocomp.store import answer
-from tests.lab.processes import with_environment
+from tests.lab.processes import kill, with_environment
 
 EXOCOMP = (sys.executable, "-m", "exocomp.cli.main")
 E = TypeVar("E")
@@ -205,8 +205,7 @@ class Home:
             self._daemon.send_signal(signal.SIGKILL)
             self._daemon.wait()
             self._daemon = None
-        for line in self.processes():
-            os.kill(int(line.split()[0]), signal.SIGKILL)
+        kill(self.processes())
         deadline = time.monotonic() + 5
         while self.processes() and time.monotonic() < deadline:
             time.sleep(0.05)

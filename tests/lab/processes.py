@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import signal
+from collections.abc import Iterable
 from pathlib import Path
+
+
+def kill(lines: Iterable[str]) -> None:
+    """SIGKILL for each line of `with_environment`; one that went with another is gone already."""
+    for line in lines:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(int(line.split()[0]), signal.SIGKILL)
 
 
 def with_environment(name: str, value_prefix: str) -> list[str]:
