@@ -7,6 +7,7 @@ import contextlib
 import logging
 import os
 import socket
+import warnings
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
@@ -43,6 +44,7 @@ def scan_many(targets: Iterable[Target], *, limit: int = 50, deadline_s: float =
     that it offers, which its KEXINIT tells in the first one; that connection is given up before any login.
     """
     logging.getLogger("asyncssh").setLevel(logging.WARNING)
+    warnings.filterwarnings("ignore", "DSA is deprecated")  # by cryptography 51, to whoever imports asyncssh
     names = ThreadPoolExecutor(max_workers=limit, thread_name_prefix="resolve")
     try:
         return asyncio.run(_scan_all(tuple(dict.fromkeys(targets)), limit, deadline_s, names))
