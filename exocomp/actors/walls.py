@@ -23,8 +23,9 @@ _UNNAMED_PORT = re.compile(
     r"|connect\([^()\n]{0,80}\)(?:\\n|[\s^~])*PermissionError: \[Errno 13\]"  # a traceback's last lines, \n or "\\n"
 )
 _PATH = re.compile(
-    r"(/[\w.@+/-]+)['\"\\:]*\s*(?:[^\n]{0,20})(?:[Nn]o such file|[Pp]ermission denied)"
-    r"|(?:no such file[^\n:]*|permission denied): \\?['\"]?(/[\w.@+/-]+)",
+    # From a path's first letter and never backwards in it: a log of 128 KiB of slashes must not hold up the daemon.
+    r"(?<![\w.@+/-])(/[\w.@+/-]++)['\"\\:]*+\s*+(?:[^\n]{0,20})(?:[Nn]o such file|[Pp]ermission denied)"
+    r"|(?:no such file[^\n:]{0,80}|permission denied): \\?['\"]?(/[\w.@+/-]++)",
     re.IGNORECASE,
 )
 

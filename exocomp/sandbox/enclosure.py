@@ -19,12 +19,14 @@ PREFIX = "exocomp: nothing was run: "
 
 
 class Policy(TypedDict):
-    """What launch.py is told; `landlock` is the ABI that is needed (0: none), `rules` are landlock.restrict's."""
+    """What launch.py is told; `landlock` is the ABI that is needed (0: none), `rules` are landlock.restrict's,
+    `files` view.View's."""
 
     argv: Sequence[str]
     env: Mapping[str, str]
     cwd: str
     rules: Sequence[tuple[str, str]]
+    files: Sequence[tuple[str, int, int]]
     connect: Sequence[int]
     landlock: int
     seccomp: bool
@@ -98,6 +100,7 @@ def surround(
         env=dict(env),
         cwd=cwd,
         rules=seen.rules,
+        files=seen.files,
         connect=list(jail["connect"]),
         landlock=layers.landlock,
         seccomp=layers.seccomp,

@@ -31,12 +31,14 @@ _CHANGE = _WRITE_FILE | _TRUNCATE | _REFER | _REMOVE_DIR | _REMOVE_FILE
 _MAKE = _MAKE_DIR | _MAKE_REG | _MAKE_SOCK | _MAKE_FIFO | _MAKE_SYM
 
 READ = "read"
+FILE = "file"
 EXECUTE = "execute"
 WRITE = "write"
 DEVICE = "device"
 TERMINAL = "terminal"
 RIGHTS = {
     READ: _READ_FILE | _READ_DIR,
+    FILE: _READ_FILE,
     EXECUTE: _READ_FILE | _READ_DIR | _EXECUTE,
     WRITE: _READ_FILE | _READ_DIR | _EXECUTE | _CHANGE | _MAKE,
     DEVICE: _READ_FILE | _WRITE_FILE | _TRUNCATE,
@@ -85,7 +87,7 @@ def restrict(rules: Iterable[tuple[str, str]], connect: Iterable[int], *, needed
     ruleset = syscall(_CREATE_RULESET, ctypes.create_string_buffer(attributes, len(attributes)), len(attributes), 0)
     try:
         for kind, path in rules:
-            _allow_path(ruleset, path, RIGHTS[kind] & rights)
+            _allow_path(ruleset, path, RIGHTS[kind] & rights, only_file=kind == FILE)
         for port in connect if network else ():
             rule = ctypes.create_string_buffer(struct.pack("=QQ", _CONNECT_TCP, port))  # in the host's byte order
             syscall(_ADD_RULE, ruleset, _NET_PORT, rule, 0)
@@ -94,7 +96,7 @@ def restrict(rules: Iterable[tuple[str, str]], connect: Iterable[int], *, needed
         os.close(ruleset)
 
 
-def _allow_path(ruleset: int, path: str, rights: int) -> None:
+def _allow_path(ruleset: int, path: str, rights: int, *, only_file: bool) -> None:
     try:
         fd = os.open(path, os.O_PATH | os.O_CLOEXEC)
     except (FileNotFoundError, NotADirectoryError):
@@ -102,6 +104,8 @@ def _allow_path(ruleset: int, path: str, rights: int) -> None:
     try:
         if not stat.S_ISDIR(os.fstat(fd).st_mode):
             rights &= _OF_FILES
+        elif only_file:
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
         syscall(_ADD_RULE, ruleset, _PATH_BENEATH, ctypes.create_string_buffer(struct.pack("=Qi", rights, fd)), 0)
     finally:
         os.close(fd)

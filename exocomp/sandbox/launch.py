@@ -8,6 +8,7 @@ nothing of the job ran and stderr said why.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import resource
@@ -49,6 +50,10 @@ def _leave_nothing_open(applied_fd: int) -> None:
 
 
 def _confine(policy: dict[str, Any]) -> None:
+    for place, device, inode in policy["files"]:
+        found = os.stat(place)
+        if (found.st_dev, found.st_ino) != (device, inode):
+            raise OSError(errno.ESTALE, "was replaced meanwhile", place)
     os.umask(0o077)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a core file would hold the job's secrets
     kernel.prctl(_PR_SET_NO_NEW_PRIVS, 1)

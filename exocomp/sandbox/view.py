@@ -4,6 +4,7 @@ but for looking at the paths that it names."""
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -35,10 +36,14 @@ def base_view() -> Base:
 
 
 class View(NamedTuple):
-    """`mounts` are arguments of bwrap(1); `rules` go to landlock.restrict, inside the mounts or without them."""
+    """`mounts` are arguments of bwrap(1); `rules` go to landlock.restrict, inside the mounts or without them.
+
+    `files` are (place, device, inode): what has to lie at those places once it is mounted.
+    """
 
     mounts: list[str]
     rules: list[tuple[str, str]]
+    files: list[tuple[str, int, int]]
 
 
 _DEVICES = (
@@ -60,7 +65,7 @@ def look(jail: Mapping[str, Any], directory: str, launcher: Iterable[str], *, mo
 
     The attempt's records are hidden from the job also where the jail opens the attempt's directory.
     Raises BadJail for a path that is not absolute or that a job itself could have bent, and when a directory to
-    write or a file to show is absent.
+    write or a file to show is absent, or the file is none or, to be shown at its own place, lies behind a link.
     """
     # Where nothing is mounted these would be the machine's own.
     write = [tree for tree in jail["write"] if mounted or tree not in PRIVATE]
@@ -71,13 +76,16 @@ def look(jail: Mapping[str, Any], directory: str, launcher: Iterable[str], *, mo
         if not os.path.exists(path):
             raise BadJail(f"{path} is not there")
     _refuse_bent([*execute, *read, *write, *(source for source, _ in files)], [d for d in write if d not in PRIVATE])
+    shown = [
+        (place if mounted else source, *_identity(source, at_its_own=source == place)) for source, place in files
+    ]
     mounts = _mounts([*execute, *read], write, files, PROC in read)
     rules = [
         *_DEVICES,
         *((landlock.EXECUTE, path) for path in execute),
         *((landlock.READ, path) for path in read),
         *((landlock.WRITE, path) for path in write),
-        *((landlock.READ, path) for pair in files for path in pair),
+        *((landlock.FILE, path) for pair in files for path in pair),
     ]
     return View(
         [
@@ -89,6 +97,7 @@ def look(jail: Mapping[str, Any], directory: str, launcher: Iterable[str], *, mo
             "/",
         ],
         rules,
+        shown,
     )
 
 
@@ -130,6 +139,20 @@ def _hidden(directory: str, read: Sequence[str], write: Sequence[str]) -> list[s
         names = _HIDDEN_TO_READERS
     # A place that is mounted upon can be neither unlinked nor renamed by the job; the shim outside can.
     return [word for name in names for word in ("--ro-bind", os.devnull, os.path.join(directory, name))]
+
+
+def _identity(path: str, *, at_its_own: bool) -> tuple[int, int]:
+    """Device and inode of a regular file, for whoever opens the path later: it may have been replaced meanwhile."""
+    fd = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    try:
+        status = os.fstat(fd)
+        if not stat.S_ISREG(status.st_mode):
+            raise BadJail(f"{path} is not a regular file")
+        if at_its_own and os.readlink(f"/proc/self/fd/{fd}") != path:
+            raise BadJail(f"{path} leads through a link")
+    finally:
+        os.close(fd)
+    return status.st_dev, status.st_ino
 
 
 def _refuse_bent(paths: Iterable[str], write: Sequence[str]) -> None:

@@ -90,7 +90,7 @@ def test_the_environment_is_an_allow_list(tmp_path: Path) -> None:
         "AWS_SECRET": "s",
         "TF_VAR_x": "1",
     }
-    assert spec.env["HOME"] == str(attempt)
+    assert spec.env["HOME"] == str(attempt / "home")
     assert set(spec.env) - {"AWS_KEY", "AWS_SECRET", "TF_VAR_x"} == {
         "PATH",
         "HOME",

@@ -22,6 +22,7 @@ _PINS = (
     ("VerifyHostKeyDNS", "no"),
     ("NoHostAuthenticationForLocalhost", "no"),
 )
+_NO_FILES = (Path("/proc"), Path("/sys"), Path("/dev"))
 # sun_path holds 107 bytes; below the attempt come "/c/", ansible's ten, and ssh's suffix of 17 for a new master.
 _LONGEST_ATTEMPT = 107 - len("/c/") - 10 - 17
 _SSH = """\
@@ -127,11 +128,19 @@ def quoted(path: Path) -> str:
     return f'"{_escaped(path)}"'
 
 
-def identity(name: str) -> Path:
-    """The private key file that a person named; raises ExocompError when ssh would silently pass over it."""
-    path = Path(name)
+def identity(name: str, *, outside: Path | None = None) -> Path:
+    """The private key file that a person named, past every link.
+
+    Raises ExocompError when ssh would silently pass over it, WrongUsage when it is none of a person's but lies in
+    `outside`, the data dir, or is a file of the kernel.
+    """
+    path = Path(os.path.realpath(name))
+    if any(path.is_relative_to(place) for place in (*_NO_FILES, *([outside.resolve()] if outside else []))):
+        raise WrongUsage(
+            f"--ssh-identity {name}: no job is shown what lies in {path.parent}", hint="name a private key file"
+        )
     try:
-        with path.open("rb") as file:
+        with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
             status = os.fstat(file.fileno())
     except OSError as error:
         raise ExocompError(
@@ -144,7 +153,7 @@ def identity(name: str) -> Path:
             f"--ssh-identity {name}: its mode {status.st_mode & 0o777:04o} lets others read it, so ssh ignores it",
             hint=f"chmod 600 {shlex.quote(name)}",
         )
-    return path.absolute()
+    return path
 
 
 def write_private(path: Path, text: str, *, mode: int = 0o600) -> None:

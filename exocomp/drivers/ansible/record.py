@@ -2,26 +2,34 @@
 
 from __future__ import annotations
 
+import os
+import stat
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Annotated
 
 import msgspec
 
-PROGRESS = "told/progress"  # the callback's file in the attempt; its directory is the job's to write
+PROGRESS = "told/progress"  # the callback's file in the attempt, which the job can write but not replace
+LONGEST_LINE = 16 << 20
+LARGEST = 512 << 20  # where reading stops, and so the record has no end; a job can put a hole of any size into it
+Text = Annotated[str, msgspec.Meta(max_length=4096)]  # ten times what the callback lets through
+Count = Annotated[int, msgspec.Meta(ge=0, le=10**9)]
 
 
 class Play(msgspec.Struct, frozen=True, kw_only=True, tag_field="e", tag="play"):
     """A play, or one batch of it, began; `hosts` are those its pattern matched within the limit."""
 
-    name: str
-    pattern: str = ""
-    hosts: tuple[str, ...] = ()
+    name: Text
+    pattern: Text = ""
+    hosts: tuple[Text, ...] = ()
 
 
 class Task(msgspec.Struct, frozen=True, kw_only=True, tag_field="e", tag="task"):
     """A task began; `some` when it needn't be for every host of the play (run_once, meta), `ends` when after it
     the play may be over for some hosts."""
 
-    name: str
+    name: Text
     some: bool = False
     ends: bool = False
 
@@ -29,10 +37,10 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, tag_field="e", tag="task")
 class OnHost(msgspec.Struct, frozen=True, kw_only=True, tag_field="e", tag="host"):
     """How a task went on a host; `ignored` when the play was told to go on; `s` is seconds."""
 
-    state: str
-    host: str
-    task: str
-    msg: str = ""
+    state: Text
+    host: Text
+    task: Text
+    msg: Text = ""
     ignored: bool = False
     s: float | None = None
 
@@ -40,39 +48,39 @@ class OnHost(msgspec.Struct, frozen=True, kw_only=True, tag_field="e", tag="host
 class Item(msgspec.Struct, frozen=True, kw_only=True, tag_field="e", tag="item"):
     """How one item of a loop went on a host."""
 
-    state: str
-    host: str
-    task: str
-    item: str = ""
-    msg: str = ""
+    state: Text
+    host: Text
+    task: Text
+    item: Text = ""
+    msg: Text = ""
 
 
 class Retry(msgspec.Struct, frozen=True, kw_only=True, tag_field="e", tag="retry"):
     """A task with `until` tries once more."""
 
-    host: str
-    task: str
-    msg: str = ""
+    host: Text
+    task: Text
+    msg: Text = ""
     attempt: int | None = None
     of: int | None = None
 
 
 class Warned(msgspec.Struct, frozen=True, kw_only=True, tag_field="e", tag="warning"):
-    msg: str
-    host: str = ""
+    msg: Text
+    host: Text = ""
 
 
 class Recap(msgspec.Struct, frozen=True, kw_only=True, tag_field="e", tag="recap"):
     """Ansible's own count for one host."""
 
-    host: str
-    ok: int = 0
-    changed: int = 0
-    failed: int = 0
-    unreachable: int = 0
-    skipped: int = 0
-    rescued: int = 0
-    ignored: int = 0
+    host: Text
+    ok: Count = 0
+    changed: Count = 0
+    failed: Count = 0
+    unreachable: Count = 0
+    skipped: Count = 0
+    rescued: Count = 0
+    ignored: Count = 0
 
 
 class End(msgspec.Struct, frozen=True, kw_only=True, tag_field="e", tag="end"):
@@ -87,7 +95,7 @@ def parse(line: str | bytes) -> Line | None:
     """One line of the callback; None for a torn or foreign one."""
     try:
         return _decoder.decode(line)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
 
 
@@ -121,30 +129,41 @@ class Story(msgspec.Struct, kw_only=True):
 def read(attempt: Path) -> Story:
     """The story of an attempt; an empty one when the callback wrote nothing."""
     story = Story()
-    path = attempt / PROGRESS
-    if not path.exists():
-        return story
     batch: tuple[str, ...] = ()
     over = False
-    with path.open("rb") as file:
-        for raw in file:
-            match parse(raw):
-                case Play() as play:
-                    story.plays += 1
-                    batch, over = play.hosts, False
-                    story.matched.update(play.hosts)
-                    if not play.hosts:
-                        story.unmatched.append(play.pattern)
-                case Task() as task:
-                    over = over or task.ends
-                    if not over and not task.some:
-                        story.due.update(batch)
-                case OnHost() as result:
-                    story.seen.setdefault(result.host, set()).add(result.state)
-                    if result.state in ("failed", "unreachable") and not result.ignored:
-                        story.faults[result.host] = result
-                case Recap() as recap:
-                    story.recaps[recap.host] = recap
-                case End():
-                    story.ended = True
+    for raw in _lines(attempt / PROGRESS):
+        match parse(raw):
+            case Play() as play:
+                story.plays += 1
+                batch, over = play.hosts, False
+                story.matched.update(play.hosts)
+                if not play.hosts:
+                    story.unmatched.append(play.pattern)
+            case Task() as task:
+                over = over or task.ends
+                if not over and not task.some:
+                    story.due.update(batch)
+            case OnHost() as result:
+                story.seen.setdefault(result.host, set()).add(result.state)
+                if result.state in ("failed", "unreachable") and not result.ignored:
+                    story.faults[result.host] = result
+            case Recap() as recap:
+                story.recaps[recap.host] = recap
+            case End():
+                story.ended = True
     return story
+
+
+def _lines(path: Path) -> Iterator[bytes]:
+    """The lines of a regular file, up to LARGEST bytes; none of anything else."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return
+    with open(descriptor, "rb") as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            return
+        left = LARGEST
+        while left > 0 and (line := file.readline(LONGEST_LINE)):
+            left -= len(line)
+            yield line

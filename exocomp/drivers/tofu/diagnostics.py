@@ -15,6 +15,8 @@ from exocomp.drivers.tofu import progress
 _PREFACE = "encountered problems during initialisation"
 _ERROR = re.compile(r"^(Error|Warning): (.*)$")
 _ON = re.compile(r"^\s+on (\S.*) line (\d+)(?:, in .*)?:$")
+_LONGEST_LINE = 16 << 20
+_LONGEST_DETAIL = 16 << 10  # what is searched for known failures
 _INTERESTING = ('"type":"diagnostic"', '"type":"apply_complete"', '"type":"change_summary"')
 
 
@@ -42,10 +44,10 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_log(log: Path) -> Reading:
-    """Everything of interest; an absent log reads as an empty one."""
+    """Everything of interest; an absent log reads as an empty one. A job can put any line there."""
     try:
-        with log.open(encoding="utf-8", errors="replace") as lines:
-            return read_lines(lines)
+        with log.open(encoding="utf-8", errors="replace") as stream:
+            return read_lines(iter(lambda: stream.readline(_LONGEST_LINE), ""))
     except FileNotFoundError:
         return read_lines(())
 
@@ -61,14 +63,15 @@ def read_lines(lines: Iterable[str]) -> Reading:
             continue
         if not any(word in line for word in _INTERESTING) or (message := progress.parse(line)) is None:
             continue
-        if message.get("type") == "diagnostic" and (problem := _problem(message["diagnostic"])) is not None:
+        kind, hook, counts = message.get("type"), message.get("hook"), message.get("changes")
+        if kind == "diagnostic" and (problem := _problem(message.get("diagnostic"))) is not None:
             problems.append(problem)
-        elif message.get("type") == "apply_complete":
-            changed += message.get("hook", {}).get("action") not in ("read", "noop")
-        elif message.get("type") == "change_summary":
-            counts = message.get("changes", {})
-            add, change, remove = (int(counts.get(key, 0)) for key in ("add", "change", "remove"))
-            summaries.append((str(counts.get("operation")), add, change, remove))
+        elif kind == "apply_complete" and isinstance(hook, dict):
+            changed += hook.get("action") not in ("read", "noop")
+        elif kind == "change_summary" and isinstance(counts, dict):
+            numbers = [counts.get(key, 0) for key in ("add", "change", "remove")]
+            if all(isinstance(number, int) for number in numbers):
+                summaries.append((str(counts.get("operation")), *numbers))
     problems = [p for p in _boxed(plain) if _PREFACE not in p.text] + problems
     last = next((line.strip() for line in reversed(plain) if line.strip(" │╷╵")), "")
     return Reading(
@@ -76,12 +79,12 @@ def read_lines(lines: Iterable[str]) -> Reading:
     )
 
 
-def _problem(diagnostic: dict[str, Any]) -> Problem | None:
-    if diagnostic.get("severity") != "error":
+def _problem(diagnostic: Any) -> Problem | None:
+    if not isinstance(diagnostic, dict) or diagnostic.get("severity") != "error":
         return None
     return Problem(
-        summary=progress.strip(str(diagnostic.get("summary", ""))),
-        detail=progress.strip(str(diagnostic.get("detail", ""))),
+        summary=progress.strip(str(diagnostic.get("summary", "")))[:_LONGEST_DETAIL],
+        detail=progress.strip(str(diagnostic.get("detail", "")))[:_LONGEST_DETAIL],
         address=progress.strip(str(diagnostic.get("address") or "")),
         where=progress.position(diagnostic),
     )
@@ -108,4 +111,8 @@ def _of_text(lines: list[str]) -> Problem:
     while rest and rest[0].strip() and _ON.match(rest[0]) is None:
         summary = f"{summary} {rest.pop(0).strip()}"
     places = [f"{match[1]}:{match[2]}" for line in rest if (match := _ON.match(line)) is not None]
-    return Problem(summary=summary, detail="\n".join(rest).strip(), where=places[0] if places else "")
+    return Problem(
+        summary=summary[:_LONGEST_DETAIL],
+        detail="\n".join(rest).strip()[:_LONGEST_DETAIL],
+        where=places[0] if places else "",
+    )

@@ -12,6 +12,7 @@ from exocomp.drivers.tofu.working_copy import WorkingCopy
 
 # Each of these silently changes what a command does or which state it does it to.
 _NEVER = ("TF_CLI_ARGS*", "TF_WORKSPACE", "TF_LOG*", "TF_INPUT", "TF_DATA_DIR", "TF_PLUGIN_CACHE_DIR", "EXOCOMP_*")
+OF_ATTEMPT = ("home", "tmp")  # what an engine writes of its attempt
 _LONGEST_TMPDIR = 80  # a provider's socket lies in it, and sun_path ends at 107 bytes (unix(7))
 
 
@@ -19,8 +20,9 @@ def environment(
     env: Mapping[str, str], pass_env: tuple[str, ...], attempt: Path, copy: WorkingCopy
 ) -> dict[str, str]:
     """`env` is the daemon's; of it the names in `pass_env` (a trailing * allowed) get through, and PATH."""
-    tmp = attempt / "tmp"
-    tmp.mkdir(mode=0o700, exist_ok=True)
+    home, tmp = (attempt / name for name in OF_ATTEMPT)
+    for folder in (home, tmp):
+        folder.mkdir(mode=0o700, exist_ok=True)
     passed = {
         name: value
         for name, value in env.items()
@@ -28,7 +30,7 @@ def environment(
     }
     return {
         "PATH": env.get("PATH", os.defpath),
-        "HOME": str(attempt),
+        "HOME": str(home),
         "TMPDIR": str(tmp) if len(os.fsencode(tmp)) <= _LONGEST_TMPDIR else tempfile.gettempdir(),
         "LC_ALL": "C.UTF-8",
         "TF_CLI_CONFIG_FILE": os.devnull,

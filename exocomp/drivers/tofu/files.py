@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
+import stat
 import tempfile
 from pathlib import Path
 from typing import Any
+
+LARGEST_RECORD = 16 << 20
 
 
 def make_private(folder: Path) -> None:
@@ -20,13 +24,23 @@ def make_private(folder: Path) -> None:
 def read_record(path: Path) -> dict[str, Any]:
     """The JSON object in a file; empty when there is none, or when it is not one."""
     try:
-        # A job can write here: neither a link nor a FIFO of its making may lead or hold us.
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-        with open(descriptor, "rb") as stream:
-            content = json.loads(stream.read())
-    except (OSError, ValueError):
+        content = json.loads(read_bytes(path, LARGEST_RECORD))
+    except (OSError, ValueError, RecursionError):
         return {}
     return content if isinstance(content, dict) else {}
+
+
+def read_bytes(path: Path, most: int, *, follow: bool = False) -> bytes:
+    """What is in a regular file where a job can write: no link or FIFO of its making leads or holds us, no hole
+    in a file fills the memory. Raises OSError for anything else, also for more than `most` bytes."""
+    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW)
+    with open(os.open(path, flags), "rb") as stream:
+        status = os.fstat(stream.fileno())
+        if not stat.S_ISREG(status.st_mode):
+            raise OSError(errno.EINVAL, "not a regular file", str(path))
+        if status.st_size > most:
+            raise OSError(errno.EFBIG, f"larger than {most >> 20} MiB", str(path))
+        return stream.read(most)
 
 
 def write_record(path: Path, content: dict[str, Any]) -> None:

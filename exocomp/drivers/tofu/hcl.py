@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from exocomp.drivers.tofu.files import read_bytes
 from exocomp.errors import WrongUsage
 
 _TEXT = (".tf", ".tofu")
@@ -24,6 +25,7 @@ _TOKEN = re.compile(
       | (?P<other>.)""",
     re.VERBOSE | re.DOTALL,
 )
+_LARGEST = 16 << 20
 _ESCAPES = {"n": "\n", "r": "\r", "t": "\t", '"': '"', "\\": "\\"}
 
 
@@ -124,16 +126,13 @@ def _variable(block: Block) -> Variable:
 
 def _blocks(file: Path) -> list[Block]:
     try:
-        text = file.read_text("utf-8-sig", "replace")
+        text = read_bytes(file, _LARGEST, follow=True).decode("utf-8-sig", "replace")
     except OSError as error:
         raise WrongUsage(f"cannot read {file}: {error.strerror}") from None
-    if not file.name.endswith(_JSON):
-        return parse(text)
     try:
-        content = json.loads(text)
-    except ValueError:
+        return list(_json_blocks(json.loads(text))) if file.name.endswith(_JSON) else parse(text)
+    except (ValueError, RecursionError):
         return []
-    return list(_json_blocks(content))
 
 
 def _json_blocks(content: Any) -> Iterator[Block]:

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 
+_LARGEST_LOCK = 16 << 20  # a job may have put a hole of any size there
 USAGE = "initialised MARK FINGERPRINT LOCKFILE | state ENGINE [EARLIER…] | state-after ENGINE"
 
 
@@ -19,7 +20,7 @@ def lock_digest(lock_file: str) -> str:
     except OSError:
         return ""
     with open(descriptor, "rb") as stream:
-        return hashlib.sha256(stream.read()).hexdigest()
+        return hashlib.sha256(stream.read(_LARGEST_LOCK)).hexdigest()
 
 
 def initialised(mark: str, fingerprint: str, lock_file: str) -> int:

@@ -20,7 +20,7 @@ from exocomp.errors import Conflict, ExocompError, WrongUsage
 from exocomp.model import Workspace
 from exocomp.protocol.jobs import AttemptSpec, Command, TofuJob, Verb
 
-PLAN = "plan"  # the saved plan
+PLAN = "home/plan"  # the saved plan, where the engine may write
 OUTPUTS = "outputs.json"
 BEFORE = "state-before.json"
 EARLIER = "state-earlier.json"
@@ -54,7 +54,8 @@ def _prepare(job: TofuJob, layout: Layout, attempt: Path, settings: Settings, en
     copy = working_copy.of(workspace, layout)
     found = working_copy.sync(copy, workspace, settings.stage_limit_mib << 20)
     module = _module(copy, workspace, tool)
-    make_private(copy.plugins)
+    for folder in (copy.engine_dir, copy.plugins):
+        make_private(folder)
     write_record(attempt / SOURCE, {"digest": found.digest, "commit": staging.head_commit(found.root)})
     flags = write_variables(workspace, module, attempt)
     fingerprint = _fingerprint(found, copy, tool)
@@ -88,7 +89,6 @@ def _module(copy: WorkingCopy, workspace: Workspace, tool: engine.Engine) -> hcl
 
 def _init(tool: engine.Engine, copy: WorkingCopy, fingerprint: str) -> Iterator[Command]:
     copy.initialised.unlink(missing_ok=True)
-    make_private(copy.engine_dir)
     yield Command(name="init", argv=(tool.path, "init", *_FLAGS))
     mark = ("initialised", str(copy.initialised), fingerprint, str(copy.module / LOCK_FILE))
     yield Command(name="initialised", argv=_marks(*mark))

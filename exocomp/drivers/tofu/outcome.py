@@ -55,7 +55,7 @@ def outputs(attempt: Path) -> dict[str, Output]:
     try:
         parsed = json.loads(text)
         return {name: _output(declared) for name, declared in parsed.items()}
-    except (ValueError, TypeError, KeyError, AttributeError):
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         first = progress.strip(text.strip().partition("\n")[0])[:120]
         shown = "" if text.lstrip().startswith("{") else f", but {first!r}"
         raise ExocompError(

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 
 import msgspec
 
+from exocomp.drivers.tofu.files import read_bytes
 from exocomp.errors import WrongUsage
 
 DEFAULT = "terraform.tfstate"
+LARGEST = 1 << 30
 
 
 class LocalState(msgspec.Struct, frozen=True, kw_only=True):
@@ -28,9 +29,7 @@ class LocalState(msgspec.Struct, frozen=True, kw_only=True):
 def read(path: Path) -> LocalState | None:
     """None when there is no state or an empty file; raises WrongUsage when it is something else."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-        with open(descriptor, "rb") as stream:
-            text = stream.read()
+        text = read_bytes(path, LARGEST)
     except FileNotFoundError:
         return None
     except OSError as error:
@@ -43,7 +42,7 @@ def read(path: Path) -> LocalState | None:
         return LocalState(
             lineage=str(content.get("lineage", "")), serial=int(content.get("serial", 0)), resources=resources
         )
-    except (ValueError, TypeError, AttributeError, KeyError):
+    except (ValueError, TypeError, AttributeError, KeyError, RecursionError):
         raise WrongUsage(f"{path} is not a state file of version 4") from None
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import shutil
 import stat
@@ -20,6 +19,7 @@ from exocomp.errors import Conflict, WrongUsage
 from exocomp.model import Workspace
 
 LOCK_FILE = ".terraform.lock.hcl"
+OF_ENGINE = ("tree", "engine", "plugins")  # what an engine writes; beside them it could pass for the daemon
 
 
 class WorkingCopy(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,7 +48,7 @@ class WorkingCopy(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def initialised(self) -> Path:
-        return self.base / "initialised.json"
+        return self.engine_dir / "initialised.json"
 
     @property
     def manifest(self) -> Path:
@@ -124,7 +124,7 @@ def _remove(tree: Path, gone: dict[str, Any]) -> None:
 
 
 def _put(tree: Path, path: str, found: staging.Survey, before: list[Any] | None) -> list[Any]:
-    """Bring one path up to date; its record: kind, content, executable, size and mtime of the copy."""
+    """Bring one path up to date; its record: kind, content, executable, stamp of the copy."""
     entry = found.entries[path]
     target = tree / path
     is_new = before is None or before[:3] != [entry.kind, entry.content, entry.executable]
@@ -149,7 +149,8 @@ def _put(tree: Path, path: str, found: staging.Survey, before: list[Any] | None)
 
 
 def _stamp(status: os.stat_result | None) -> list[int]:
-    return [status.st_size, status.st_mtime_ns] if status else []
+    # A job can set the mtime back, but not the ctime.
+    return [status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino] if status else []
 
 
 def _status(target: Path) -> os.stat_result | None:
@@ -179,9 +180,15 @@ def _parents_are_real(tree: Path, path: str) -> bool:
 
 
 def _move_state(copy: WorkingCopy, earlier: str) -> None:
-    if earlier == copy.relative or not (copy.tree / earlier).is_dir():
+    folder = copy.tree / earlier
+    if (
+        earlier == copy.relative
+        or not folder.is_dir()
+        or folder.is_symlink()
+        or not _parents_are_real(copy.tree, earlier)
+    ):
         return
-    for file in (copy.tree / earlier).glob("*.tfstate*"):
+    for file in folder.glob("*.tfstate*"):
         if not (copy.module / file.name).exists():
             os.rename(file, copy.module / file.name)
 
@@ -190,13 +197,15 @@ def is_installed(copy: WorkingCopy) -> bool:
     """Whether what the last init installed is still all there: providers are links into the plugin cache."""
     if not copy.engine_dir.is_dir():
         return False
-    for folder, folders, files in os.walk(copy.engine_dir / "providers"):
+    providers, modules = copy.engine_dir / "providers", copy.engine_dir / "modules" / "modules.json"
+    if providers.is_symlink():
+        return False
+    for folder, folders, files in os.walk(providers):
         if any(not os.path.exists(os.path.join(folder, name)) for name in (*folders, *files)):
             return False
-    try:
-        modules = json.loads((copy.engine_dir / "modules" / "modules.json").read_bytes()).get("Modules") or []
-    except FileNotFoundError:
+    if not os.path.lexists(modules):
         return True
-    except ValueError:
+    try:
+        return all((copy.module / module["Dir"]).is_dir() for module in read_record(modules)["Modules"])
+    except (KeyError, TypeError, ValueError, OSError):
         return False
-    return all((copy.module / module["Dir"]).is_dir() for module in modules)
