@@ -7,6 +7,8 @@ from pathlib import Path
 
 import exocomp
 from exocomp.drivers.ansible.record import PROGRESS
+from exocomp.drivers.tofu.environment import OF_ATTEMPT
+from exocomp.drivers.tofu.working_copy import OF_ENGINE
 from exocomp.model import Tier
 from exocomp.protocol.jobs import Jail, PlayJob, TofuJob
 from exocomp.sandbox.view import PROC, base_view
@@ -17,18 +19,28 @@ TMP = "/tmp"  # always a private one
 PYTHON = (sys.prefix, sys.base_prefix, sys.base_exec_prefix, str(Path(exocomp.__file__).parent))
 
 
-def of_play(job: PlayJob, attempt: Path, project: Path, facts: Path, program: str, tier: Tier) -> Jail:
-    """TCP 22 and each --egress; its attempt, of which it writes a few directories; the staged project; its keys.
+def of_play(
+    job: PlayJob,
+    attempt: Path,
+    project: Path,
+    facts: Path,
+    program: str,
+    tier: Tier,
+    vendored: Path | None = None,
+) -> Jail:
+    """TCP 22 and each --egress; its attempt, of which it writes a few directories; the staged project; its keys;
+    the tree of vendored collections and roles.
 
     `attempt` holds the files `hosts` and `passwd`, which become those of /etc.
     """
     base = base_view()
-    own = (attempt / "home", attempt / "tmp", attempt / "c", (attempt / PROGRESS).parent)
+    # The record is one file: in a directory of its own the job could put a link or a FIFO in its place.
+    own = (attempt / "home", attempt / "tmp", attempt / "c", attempt / PROGRESS)
     identities = tuple((path, path) for path in dict.fromkeys(job.ssh_identities))
     return Jail(
         tier=tier.value,
         execute=(*base.execute, *_installed(program), str(attempt)),
-        read=(*_system(base.read, tier), str(project)),
+        read=(*_system(base.read, tier), str(project), *(() if vendored is None else (str(vendored),))),
         write=(*map(str, own), str(facts), TMP),
         files=(
             (str(attempt / "hosts"), "/etc/hosts"),
@@ -40,7 +52,8 @@ def of_play(job: PlayJob, attempt: Path, project: Path, facts: Path, program: st
 
 
 def of_engine(job: TofuJob, attempt: Path, workspace: Path, program: str, tier: Tier) -> Jail:
-    """TCP 443, 53 and each --egress of the workspace; its working copy with its plugin cache, and its attempt.
+    """TCP 443, 53 and each --egress of the workspace; its attempt; to write, a home there and of the workspace the
+    directories of an engine: what the daemon keeps beside them is its own word.
 
     `attempt` holds the file `resolv.conf`, which becomes /etc/resolv.conf.
     """
@@ -48,8 +61,8 @@ def of_engine(job: TofuJob, attempt: Path, workspace: Path, program: str, tier: 
     return Jail(
         tier=tier.value,
         execute=(*base.execute, *_installed(program)),
-        read=_system(base.read, tier),
-        write=(str(workspace), str(attempt), TMP),
+        read=(*_system(base.read, tier), str(attempt)),
+        write=(*(str(workspace / name) for name in OF_ENGINE), *(str(attempt / name) for name in OF_ATTEMPT), TMP),
         files=((str(attempt / "resolv.conf"), "/etc/resolv.conf"),),
         connect=granted(job),
     )

@@ -14,6 +14,7 @@ from exocomp.actors import jails
 from exocomp.actors.names import hosts_file
 from exocomp.config import Layout, Settings
 from exocomp.drivers.ansible import order as ansible
+from exocomp.drivers.ansible import pinned_ssh
 from exocomp.drivers.tofu import order as tofu
 from exocomp.drivers.tofu.files import read_record
 from exocomp.drivers.tofu.order import SOURCE
@@ -25,8 +26,9 @@ from exocomp.ssh.companion import companion, users_of
 from exocomp.ssh.fleet_key import FleetKey
 from exocomp.ssh.known_hosts import render
 from exocomp.ssh.names import pin_name
-from exocomp.store import pins
+from exocomp.store import pins, steps
 from exocomp.store.store import Store
+from exocomp.vendoring import tree
 
 
 async def prepare(
@@ -76,10 +78,17 @@ def _play(
     pinned: dict[str, tuple[Pin, ...]],
     fleet_key: Callable[[], FleetKey],
 ) -> AttemptSpec:
+    own = tuple(str(pinned_ssh.identity(name, outside=layout.root)) for name in job.ssh_identities)
+    job = msgspec.structs.replace(job, ssh_identities=own)
     playbook = Path(job.playbook)
     root = playbook.parent if runbooks.is_seeded(playbook) else staging.project_root(playbook)
     staged = staging.stage(root, layout.stage, settings.stage_limit_mib << 20)
-    (directory / SOURCE).write_bytes(msgspec.json.encode({"digest": staged.digest, "commit": staged.commit}))
+    shelved = tree.current(layout.vendor)  # one look: whatever is vendored meanwhile, the attempt keeps this tree
+    vendored = None if shelved is None else shelved.path
+    source = {"digest": staged.digest, "commit": staged.commit}
+    if shelved is not None:
+        source |= {"vendored": shelved.digest, "tree": shelved.path.name}
+    (directory / SOURCE).write_bytes(msgspec.json.encode(source))
     facts = layout.facts / (job.facts or "none")
     facts.mkdir(mode=0o700, parents=True, exist_ok=True)
     # The pending one first: when it is promoted between the two looks, it is seen as both, never as neither.
@@ -109,10 +118,12 @@ def _play(
         else None,
         facts=facts,
         settings=settings,
+        vendored=vendored,
     )
     passwd = jails.passwd(_text(Path("/etc/passwd")), os.geteuid(), directory / "home")
     (directory / "passwd").write_text(passwd)
-    jail = jails.of_play(job, directory, staged.path, facts, spec.commands[0].argv[0], settings.sandbox)
+    program = spec.commands[0].argv[0]
+    jail = jails.of_play(job, directory, staged.path, facts, program, settings.sandbox, vendored)
     return msgspec.structs.replace(spec, jail=jail)
 
 
@@ -120,6 +131,17 @@ def source_of(directory: Path) -> tuple[str | None, str | None]:
     """Digest and git commit of what was staged for an attempt."""
     record = read_record(directory / SOURCE)
     return record.get("digest"), record.get("commit")
+
+
+def tree_of(directory: Path) -> str | None:
+    """The name of the vendored tree that an attempt uses."""
+    return read_record(directory / SOURCE).get("tree")
+
+
+def trees_in_use(store: Store, layout: Layout) -> frozenset[str]:
+    """The vendored trees of all running attempts."""
+    found = (tree_of(layout.attempt(job.id, job.attempt)) for job in steps.running_jobs(store))
+    return frozenset(name for name in found if name)
 
 
 def _text(file: Path) -> str:

@@ -41,7 +41,7 @@ def test_an_engine_connects_to_its_apis_and_to_what_the_workspace_was_granted() 
 
 
 def test_a_play_writes_only_in_directories_of_its_own_attempt_and_its_facts() -> None:
-    own = {str(ATTEMPT / name) for name in ("home", "tmp", "c", "told")}
+    own = {str(ATTEMPT / name) for name in ("home", "tmp", "c", "told/progress")}
     assert set(play().write) == own | {str(DATA / "facts" / "wf_1"), "/tmp"}
 
 

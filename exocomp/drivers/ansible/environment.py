@@ -9,10 +9,19 @@ from exocomp.drivers.ansible.record import PROGRESS
 
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 CALLBACKS = Path(__file__).parent / "callback"
+SYSTEM_COLLECTIONS, SYSTEM_ROLES = "/usr/share/ansible/collections", "/usr/share/ansible/roles"  # ansible's defaults
 FACTS_LIVE_S = 3600  # older facts are gathered anew, as when a workflow is retried the next day
 
 
-def compose(attempt: Path, config: ProjectConfig, *, empty_config: Path, facts: Path) -> dict[str, str]:
+def compose(
+    attempt: Path,
+    config: ProjectConfig,
+    *,
+    empty_config: Path,
+    facts: Path,
+    project: Path,
+    vendored: Path | None = None,
+) -> dict[str, str]:
     """Fixed settings, and ours where the project's ansible.cfg chooses nothing itself.
 
     An explicit ANSIBLE_CONFIG counts in a world-writable directory too, where ansible ignores its ansible.cfg.
@@ -39,6 +48,8 @@ def compose(attempt: Path, config: ProjectConfig, *, empty_config: Path, facts: 
         "ANSIBLE_RETRY_FILES_ENABLED": "0",
         "EXOCOMP_PROGRESS": str(attempt / PROGRESS),
     }
+    if vendored is not None:
+        env.update(_content(config, project, vendored))
     if not config.chooses("pipelining", "defaults", "connection", "ssh_connection"):
         env["ANSIBLE_PIPELINING"] = "1"
     if not config.chooses("interpreter_python"):
@@ -49,3 +60,16 @@ def compose(attempt: Path, config: ProjectConfig, *, empty_config: Path, facts: 
         env["ANSIBLE_CACHE_PLUGIN_CONNECTION"] = str(facts)
         env["ANSIBLE_CACHE_PLUGIN_TIMEOUT"] = str(FACTS_LIVE_S)
     return env
+
+
+def _content(config: ProjectConfig, project: Path, vendored: Path) -> dict[str, str]:
+    """Where collections and roles are looked for, beside the playbook's own directory, which ansible takes first."""
+    found = {}
+    for name, kind, system in (
+        ("ANSIBLE_COLLECTIONS_PATH", "collections", SYSTEM_COLLECTIONS),
+        ("ANSIBLE_ROLES_PATH", "roles", SYSTEM_ROLES),
+    ):
+        chosen = config.paths(f"{kind}_path") or config.paths(f"{kind}_paths")
+        places = [*chosen, str(project / kind), str(vendored / kind), *(() if chosen else (system,))]
+        found[name] = ":".join(dict.fromkeys(places))
+    return found

@@ -49,12 +49,13 @@ def prepare(
     agent: Companion | None,
     facts: Path,
     settings: Settings,
+    vendored: Path | None = None,
 ) -> AttemptSpec:
     """Write what the play needs into the attempt directory (0600, 0700) and say what to run.
 
     `project` and `playbook` are the staged copy, `known_hosts` the pins as ssh reads them, `facts` the directory of
-    the shared fact cache, `agent` the holder of the fleet's keys, ready when its socket is. A job that takes a key
-    away logs in with what the agent offers, and with nothing else.
+    the shared fact cache, `agent` the holder of the fleet's keys, ready when its socket is, `vendored` a tree with
+    `collections` and `roles`. A job that takes a key away logs in with what the agent offers, and with nothing else.
     Raises ExocompError when there is no ansible-playbook or no ssh, or a key file is unusable.
     """
     attempt = attempt.resolve()  # ansible resolves the control path, and the wrapper compares
@@ -62,6 +63,7 @@ def prepare(
     identities = tuple(pinned_ssh.identity(name) for name in job.ssh_identities)
     for directory in (attempt / "home", attempt / "tmp", (attempt / PROGRESS).parent, facts):
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    pinned_ssh.write_private(attempt / PROGRESS, "")
     holder = pinned_ssh.Agent(Path(agent.ready), fleet.offered, sole=fleet.retired is not None) if agent else None
     connection = pinned_ssh.write(attempt, known_hosts=known_hosts, identities=identities, agent=holder)
     variables = _variables(job, connection, fleet)
@@ -76,6 +78,8 @@ def prepare(
         ProjectConfig.of(playbook, project),
         empty_config=attempt / "ansible.cfg",
         facts=facts,
+        project=project,
+        vendored=vendored,
     )
     if agent:
         env["SSH_AUTH_SOCK"] = agent.ready  # for what a play starts itself, as rsync
