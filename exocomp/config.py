@@ -69,6 +69,10 @@ class Layout(msgspec.Struct, frozen=True):
         return self.root / "facts"
 
     @property
+    def vendor(self) -> Path:
+        return self.root / "vendor"
+
+    @property
     def keys(self) -> Path:
         return self.root / "keys"
 

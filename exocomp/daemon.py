@@ -20,9 +20,13 @@ from exocomp.actors.executor import LocalExecutor
 from exocomp.actors.gateway import Gateway
 from exocomp.actors.intake import Intake
 from exocomp.actors.keyscanner import Keyscanner
+from exocomp.actors.prepare import trees_in_use
 from exocomp.actors.prober import Prober
+from exocomp.actors.reactor import Reactor
+from exocomp.actors.scheduler import Scheduler
 from exocomp.actors.sequencer import Sequencer
 from exocomp.actors.tail import Tail
+from exocomp.actors.vendor import Vendor
 from exocomp.actors.workers import Workers
 from exocomp.config import Layout, Settings
 from exocomp.errors import Conflict, ExocompError, WrongUsage
@@ -96,8 +100,10 @@ async def _serve(settings: Settings, layout: Layout, store: Store) -> int:
     workers_box: Mailbox[Any] = Mailbox()
     prober_box: Mailbox[Any] = Mailbox()
     keyscanner_box: Mailbox[Any] = Mailbox()
+    scheduler_box: Mailbox[Any] = Mailbox()
     runners = {"tofu": workers_box, "ansible": workers_box, "probe": prober_box, "scan": keyscanner_box}
     executor = LocalExecutor()
+    intake = Intake(store, layout)
 
     def fleet_key() -> FleetKey:
         return FleetKey.load_or_create(layout.keys)
@@ -129,19 +135,32 @@ async def _serve(settings: Settings, layout: Layout, store: Store) -> int:
             runbooks=str(runbooks.path("onboard.yml").parent),
             keys=layout.keys,
             standing=lambda name: standing_path(layout, name),
+            scheduler=scheduler_box,
             tier=settings.sandbox,
             data_dir=str(layout.root),
         )
         await sequencer.run(**started)
+
+    async def run_scheduler(**started: Any) -> None:
+        await Scheduler(store, intake, mailbox=scheduler_box, boss=sequencer_box).run(**started)
+
+    async def run_reactor(**started: Any) -> None:
+        await Reactor(store, tail, intake, boss=sequencer_box).run(**started)
 
     gateway = Gateway(
         Path(settings.socket),
         store,
         layout,
         tail,
-        Intake(store, layout),
+        intake,
         sequencer=sequencer_box,
         keyscanner=keyscanner_box,
+        vendor=Vendor(
+            layout,
+            settings,
+            partial(events.note, store, "content_vendored"),
+            in_use=partial(trees_in_use, store, layout),
+        ),
     )
 
     def again(*kinds: str) -> Any:
@@ -156,6 +175,8 @@ async def _serve(settings: Settings, layout: Layout, store: Store) -> int:
             Child(name="prober", run=run_prober, policy="restart", restarted=again("probe")),
             Child(name="keyscanner", run=run_keyscanner, policy="restart", restarted=again("scan")),
             Child(name="sequencer", run=run_sequencer, policy="escalate"),
+            Child(name="scheduler", run=run_scheduler, policy="escalate"),
+            Child(name="reactor", run=run_reactor, policy="restart"),
             Child(name="gateway", run=gateway.run, policy="restart"),
         )
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -47,6 +47,23 @@ class Tier(enum.StrEnum):
     ENFORCING = "enforcing"
     DEGRADED = "degraded"
     OFF = "off"
+
+
+class Outcome(enum.StrEnum):
+    """What became of a fire: a workflow, which may wait for another of its key, or none, for a reason."""
+
+    STARTED = "started"
+    QUEUED = "queued"
+    SKIPPED = "skipped"
+    REFUSED = "refused"
+    MISSED = "missed"
+
+
+class CatchUp(enum.StrEnum):
+    """What becomes of the fires that fell due while no daemon was up: nothing, or one for all of them."""
+
+    NONE = "none"
+    ONCE = "once"
 
 
 _S = StepState
@@ -93,7 +110,11 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Workflow(msgspec.Struct, frozen=True, kw_only=True):
-    """A list of steps; `kind` names the chain, times are Unix seconds."""
+    """A list of steps; `kind` names the chain, times are Unix seconds.
+
+    `inventory` is what its plays run over. Of the running workflows with one `key` only the oldest has begun.
+    `origin` is `schedule:<name>` or `rule:<name>` when no person started it.
+    """
 
     id: str
     kind: str
@@ -102,7 +123,70 @@ class Workflow(msgspec.Struct, frozen=True, kw_only=True):
     options: RunOptions
     state: RunState
     created_at: float
+    inventory: str | None = None
+    key: str | None = None
+    origin: str = ""
     ended_at: float | None = None
+    reason: str = ""
+    hint: str = ""
+
+
+class Work(msgspec.Struct, frozen=True, kw_only=True):
+    """What a schedule or a rule starts: a play over the inventory `target`, or an apply or plan of that workspace."""
+
+    kind: Literal["play", "apply", "plan"]
+    target: str
+    playbook: str | None = None
+    options: RunOptions = RunOptions()
+    key: str | None = None  # one workflow of this key runs, one waits
+
+
+class Schedule(msgspec.Struct, frozen=True, kw_only=True):
+    """Starts `work` at each time of `cron`, six fields, in the IANA zone `zone`.
+
+    `next_at` is the first time that no fire answers for yet, None when it is paused; `planned_at` when that was
+    reckoned. All in Unix seconds.
+    """
+
+    name: str
+    cron: str
+    zone: str = "UTC"
+    catch_up: CatchUp = CatchUp.NONE
+    work: Work
+    paused: bool = False
+    created_at: float = 0.0
+    next_at: float | None = None
+    planned_at: float = 0.0
+
+
+class Rule(msgspec.Struct, frozen=True, kw_only=True):
+    """Starts `work` once for each event of the kind `on` whose fields fit `match`: field → text, `*` and `?` allowed.
+
+    Events numbered up to `since` are from before its time.
+    """
+
+    name: str
+    on: str
+    match: dict[str, str] = {}
+    work: Work
+    enabled: bool = True
+    created_at: float = 0.0
+    since: int = 0
+
+
+class Fire(msgspec.Struct, frozen=True, kw_only=True):
+    """One time at which a schedule or a rule was to start something, and what became of it.
+
+    `due_at` is the time of the schedule, `event` the number of the event that a rule answered; both None by hand.
+    """
+
+    source: Literal["schedule", "rule"]
+    name: str
+    at: float
+    outcome: Outcome
+    due_at: float | None = None
+    event: int | None = None
+    workflow: str | None = None
     reason: str = ""
     hint: str = ""
 

@@ -15,7 +15,7 @@ import pytest
 
 from exocomp import errors
 from exocomp.model import MOVES, AttemptState, RunState, StepState, Trust
-from exocomp.protocol import codec, commands, events, jobs, queries
+from exocomp.protocol import codec, commands, converging, events, fired, jobs, queries
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "exocomp"
@@ -28,7 +28,8 @@ TREES = {name: ast.parse((ROOT / name).read_text("utf-8")) for name in NAMES}
 FLOORS = (
     {"errors", "model", "ids", "crash"},
     {"protocol", "config", "staging"},
-    {"store", "workflows", "inventory", "ssh", "secrets", "drivers", "sandbox", "schedule", "runbooks"},
+    {"store", "workflows", "inventory", "ssh", "secrets", "drivers", "sandbox"}
+    | {"schedule", "triggers", "runbooks", "vendoring"},
     {"actors"},
     {"supervisor"},
     {"daemon"},
@@ -43,7 +44,7 @@ FENCES = {
     "cyclopts": ("exocomp/cli/",),
     "sqlite_utils": ("exocomp/cli/",),
 }
-TRIO_FREE = ("store", "workflows", "inventory", "ssh", "secrets", "drivers", "sandbox", "protocol")
+TRIO_FREE = ("store", "workflows", "inventory", "ssh", "secrets", "drivers", "sandbox", "vendoring", "protocol")
 BANNED = re.compile(r"manager|handler|helper|utils?$|data$|info$", re.IGNORECASE)
 
 
@@ -165,9 +166,9 @@ def test_every_error_with_a_code_can_travel_and_exit_codes_are_those_of_the_tree
 @pytest.mark.parametrize(
     ("defined", "union"),
     [
-        (structs(events), members(events.AnyEvent)),
+        (structs(events) | structs(fired), members(events.AnyEvent)),
         (structs(commands), members(commands.AnyCommand) | members(commands.AnyReply)),
-        (structs(queries), members(queries.AnyQuery) | members(queries.AnyAnswer)),
+        (structs(queries) | structs(converging), members(queries.AnyQuery) | members(queries.AnyAnswer)),
         (structs(jobs), members(jobs.JobSpec)),
         (structs(codec), members(codec.FromClient) | members(codec.FromDaemon)),
     ],

@@ -17,10 +17,11 @@ from exocomp import __version__
 from exocomp.actors.base import Mailbox
 from exocomp.actors.intake import Intake
 from exocomp.actors.tail import Tail
+from exocomp.actors.vendor import Vendor
 from exocomp.config import Layout
 from exocomp.errors import Conflict, ExocompError, NotAllowed, WrongUsage
 from exocomp.protocol import codec
-from exocomp.protocol.commands import AnyCommand, AnyReply, ScanHost
+from exocomp.protocol.commands import AnyCommand, AnyReply, ScanHost, VendorContent
 from exocomp.protocol.events import Recorded
 from exocomp.store import events, jobs, workflows
 from exocomp.store.answer import answer
@@ -46,6 +47,7 @@ class Gateway:
         *,
         sequencer: Mailbox[object],
         keyscanner: Mailbox[object],
+        vendor: Vendor,
     ) -> None:
         self._path = path
         self._store = store
@@ -54,6 +56,7 @@ class Gateway:
         self._intake = intake
         self._sequencer = sequencer
         self._keyscanner = keyscanner
+        self._vendor = vendor
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         listener = await listen(self._path)
@@ -88,8 +91,10 @@ class Gateway:
     async def carry_out(self, command: AnyCommand) -> AnyReply:
         """Check a command at the door, then hand it to the actor which carries it out."""
         ready = await self._intake.check(command)
-        if not isinstance(ready, AnyCommand):
+        if isinstance(ready, AnyReply):
             return ready
+        if isinstance(ready, VendorContent):  # in the client's own task: who hangs up gives it up
+            return await self._vendor.carry_out(ready)
         to = self._keyscanner if isinstance(ready, ScanHost) else self._sequencer
         reply: AnyReply = await to.ask(ready)
         return reply

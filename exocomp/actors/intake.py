@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 import time
 from pathlib import Path
@@ -10,15 +11,22 @@ from pathlib import Path
 import msgspec
 import trio
 
+from exocomp import schedule as cron
+from exocomp import triggers
+from exocomp.actors.firing import order_of
+from exocomp.actors.loading import Limits, OwnFiles
 from exocomp.actors.rotation import Rotation
 from exocomp.config import Layout
 from exocomp.drivers.tofu import workspace as tofu
-from exocomp.errors import Conflict, WrongUsage
-from exocomp.model import Workspace
+from exocomp.errors import Conflict, ExocompError, WrongUsage
+from exocomp.model import Schedule, Work, Workspace
 from exocomp.protocol import commands as c
+from exocomp.protocol.mail import FireSchedule, Refusal, TakeInventory
 from exocomp.ssh.fleet_key import FleetKey
-from exocomp.store import workspaces
-from exocomp.store.store import Store
+from exocomp.store import inventories, schedules, targets, workspaces
+from exocomp.store.store import Store, StoreUnwell
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
 class Intake:
@@ -27,8 +35,20 @@ class Intake:
     def __init__(self, store: Store, layout: Layout) -> None:
         self._store = store
         self._layout = layout
+        self._own = OwnFiles(layout)
+        self._limits = Limits(store, layout)
 
-    async def check(self, command: c.AnyCommand) -> c.AnyCommand | c.AnyReply:
+    async def refusal(self, order: c.StartWorkflow) -> Refusal | None:
+        """Why an order that nobody gives by hand is not let in; raises StoreUnwell."""
+        try:
+            await self._start(order)
+        except StoreUnwell:
+            raise
+        except ExocompError as error:
+            return Refusal(what=error.what, hint=error.hint)
+        return None
+
+    async def check(self, command: c.AnyCommand) -> c.AnyCommand | TakeInventory | FireSchedule | c.AnyReply:
         """The command as it may be recorded, or its answer; raises ExocompError before anything changed."""
         match command:
             case c.AddWorkspace(workspace=workspace):
@@ -38,7 +58,18 @@ class Intake:
             case c.RemoveWorkspace():
                 return await trio.to_thread.run_sync(self._remove, command, workspaces.get(self._store, command.name))
             case c.StartWorkflow():
-                self._start(command)
+                await self._start(command)
+            case c.AddInventory():
+                return await self._own.take(command)
+            case c.AddSchedule(schedule=schedule):
+                return c.AddSchedule(schedule=self._schedule(schedule))
+            case c.RunSchedule(name=name):
+                refused = await self.refusal(order_of(schedules.get(self._store, name).work))
+                return FireSchedule(name=name, refused=refused)
+            case c.AddRule(rule=rule):
+                named(rule.name, "rule")
+                triggers.check(rule.on, rule.match, rule.work.options.limit)
+                self._work(rule.work)
             case c.RotateFleetKey():
                 check_play(command.ssh_identities, command.egress)
             case c.ShowFleetKey():
@@ -91,9 +122,32 @@ class Intake:
             ),
         )
 
-    def _start(self, command: c.StartWorkflow) -> None:
+    def _schedule(self, schedule: Schedule) -> Schedule:
+        named(schedule.name, "schedule")
+        when = cron.parse(schedule.cron, schedule.zone)
+        self._work(schedule.work)
+        return msgspec.structs.replace(schedule, cron=when.text, zone=when.zone)
+
+    def _work(self, work: Work) -> None:
+        """What is wrong with it from the start; what its target is worth is judged at each fire."""
+        if (work.playbook is None) == (work.kind == "play"):
+            raise WrongUsage(f"an {work.kind} takes no playbook" if work.playbook else "a play needs a playbook")
+        if work.kind != "play":
+            workspaces.get(self._store, work.target)
+        elif not (inventories.find(self._store, work.target) or targets.workspace_of(self._store, work.target)):
+            raise targets.absent(self._store, work.target)
+        if work.key is not None and not (work.key.strip() and work.key.isprintable()):
+            raise WrongUsage(f"--concurrency-key {work.key!r} names nothing")
+        self._flags(order_of(work))
+
+    async def _start(self, command: c.StartWorkflow) -> None:
         if command.kind == "rotate":
             raise WrongUsage("a rotation is of the whole fleet", hint="exocomp fleet-key rotate")
+        self._flags(command)
+        if command.kind == "play" and command.inventory is not None and command.options.limit is not None:
+            await self._limits.check(command.inventory, command.options.limit)
+
+    def _flags(self, command: c.StartWorkflow) -> None:
         for playbook in (command.playbook, command.options.onboard_playbook):
             if playbook is not None:
                 regular_file(Path(playbook), "playbook")
@@ -107,6 +161,13 @@ class Intake:
                 )
         if not command.options.ssh_wait_s > 0:
             raise WrongUsage(f"--ssh-wait must be above zero, not {command.options.ssh_wait_s}")
+
+
+def named(name: str, what: str) -> None:
+    """Raises WrongUsage for a name that could not be typed or shown."""
+    if not _NAME.fullmatch(name):
+        hint = "letters, digits, dot, dash and underscore, at most 64, a letter or digit first"
+        raise WrongUsage(f"{what} name {name!r} is not usable", hint=hint)
 
 
 def check_play(identities: tuple[str, ...], egress: tuple[int, ...]) -> None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 
-from exocomp import ids
+from exocomp import schedule as cron
+from exocomp.actors.admission import Admission
 from exocomp.errors import Conflict, WrongUsage
-from exocomp.model import Pin, RunState, StepState, Trust, Workflow
+from exocomp.model import Pin, Schedule, StepState, Trust
 from exocomp.protocol import commands as c
+from exocomp.protocol.mail import TakeInventory
 from exocomp.ssh.keys import fingerprint, host_key
-from exocomp.store import pins, steps, workflows, workspaces
+from exocomp.store import inventories, pins, rules, schedules, steps, workflows, workspaces
 from exocomp.store.store import Store
 from exocomp.workflows import chains
 
@@ -21,16 +23,26 @@ Order = (
     | c.RetryWorkflow
     | c.AddWorkspace
     | c.RemoveWorkspace
+    | TakeInventory
+    | c.RemoveInventory
+    | c.AddSchedule
+    | c.RemoveSchedule
+    | c.PauseSchedule
+    | c.ResumeSchedule
+    | c.AddRule
+    | c.RemoveRule
+    | c.EnableRule
+    | c.DisableRule
     | c.PinHost
     | c.ForgetHost
 )
 
 
-def carry_out(store: Store, order: Order) -> c.AnyReply:
+def carry_out(store: Store, admission: Admission, order: Order) -> c.AnyReply:
     """Record the order; what was answered is on disk. Raises ExocompError before anything changed."""
     match order:
         case c.StartWorkflow():
-            return start(store, order)
+            return start(store, admission, order)
         case c.CancelWorkflow(id=id):
             workflow = workflows.find(store, id)
             workflows.cancel(store, workflow)
@@ -40,9 +52,18 @@ def carry_out(store: Store, order: Order) -> c.AnyReply:
         case c.AddWorkspace(workspace=workspace):
             workspaces.add(store, workspace)
             return c.Done(message=f"workspace {workspace.name} registered")
-        case c.RemoveWorkspace(name=name):
-            workspaces.remove(store, name)
+        case c.RemoveWorkspace(name=name, force=force):
+            workspaces.remove(store, name, force=force)
             return c.Done(message=f"workspace {name} removed")
+        case TakeInventory():
+            return take(store, admission, order)
+        case c.RemoveInventory(name=name, force=force):
+            inventories.remove(store, name, force=force)
+            return c.Done(message=f"inventory {name} removed")
+        case c.AddSchedule() | c.RemoveSchedule() | c.PauseSchedule() | c.ResumeSchedule():
+            return plan(store, order)
+        case c.AddRule() | c.RemoveRule() | c.EnableRule() | c.DisableRule():
+            return rule(store, order)
         case c.PinHost():
             return pin(store, order)
         case c.ForgetHost(name=name):
@@ -50,22 +71,61 @@ def carry_out(store: Store, order: Order) -> c.AnyReply:
             return c.Done(message=f"host key of {name} forgotten")
 
 
-def start(store: Store, order: c.StartWorkflow, generation: int | None = None) -> c.Started:
-    chain = chains.chain(order.kind)
-    workspaces.get(store, order.workspace)
-    if (order.playbook is None) == (order.kind in chains.WITH_PLAYBOOK):
-        raise WrongUsage(f"{order.kind} {'needs a' if order.playbook is None else 'takes no'} playbook")
-    workflow = Workflow(
-        id=ids.new("wf"),
-        kind=order.kind,
-        workspace=order.workspace,
-        playbook=order.playbook,
-        options=order.options,
-        state=RunState.RUNNING,
-        created_at=store.now(),
-    )
-    workflows.begin(store, workflow, [(step.name, step.stage) for step in chain], generation)
+def start(store: Store, admission: Admission, order: c.StartWorkflow, generation: int | None = None) -> c.Started:
+    workflow = admission.admit(order)
+    steps_of = [(step.name, step.stage) for step in chains.chain(workflow.kind)]
+    workflows.begin(store, workflow, steps_of, generation)
     return c.Started(workflow=workflow.id)
+
+
+def take(store: Store, admission: Admission, order: TakeInventory) -> c.Done:
+    got = order.captured
+    standing = admission.publish(got)
+    number, changed = inventories.take(store, got, str(standing))
+    what = f"inventory {got.inventory} generation {number} names {len(got.hosts)} host(s)"
+    return c.Done(message=f"{what}{'' if changed else ', as before'}{order.told}")
+
+
+def plan(store: Store, order: c.AddSchedule | c.RemoveSchedule | c.PauseSchedule | c.ResumeSchedule) -> c.AnyReply:
+    match order:
+        case c.AddSchedule(schedule=wanted):
+            times = fires_of(wanted, store.now())
+            schedules.add(store, wanted, times[0])
+            return c.Planned(name=wanted.name, fires_at=times)
+        case c.ResumeSchedule(name=name):
+            times = fires_of(schedules.get(store, name), store.now())
+            schedules.resume(store, name, times[0])
+            return c.Planned(name=name, fires_at=times)
+        case c.PauseSchedule(name=name):
+            schedules.pause(store, name)
+            return c.Done(message=f"schedule {name} paused")
+        case c.RemoveSchedule(name=name):
+            schedules.remove(store, name)
+            return c.Done(message=f"schedule {name} removed")
+
+
+def fires_of(schedule: Schedule, now: float) -> tuple[float, ...]:
+    """Its next three times; raises WrongUsage when there are none."""
+    times = cron.next_fires(cron.parse(schedule.cron, schedule.zone), now, 3)
+    if not times:
+        raise WrongUsage(f"{schedule.cron!r} in {schedule.zone} never comes again")
+    return times
+
+
+def rule(store: Store, order: c.AddRule | c.RemoveRule | c.EnableRule | c.DisableRule) -> c.Done:
+    match order:
+        case c.AddRule(rule=wanted):
+            rules.add(store, wanted)
+            return c.Done(message=f"rule {wanted.name} answers {wanted.on} from now on")
+        case c.RemoveRule(name=name):
+            rules.remove(store, name)
+            return c.Done(message=f"rule {name} removed")
+        case c.EnableRule(name=name):
+            rules.enable(store, name)
+            return c.Done(message=f"rule {name} enabled")
+        case c.DisableRule(name=name):
+            rules.disable(store, name)
+            return c.Done(message=f"rule {name} disabled")
 
 
 def retry(store: Store, order: c.RetryWorkflow) -> c.Started:

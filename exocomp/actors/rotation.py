@@ -6,6 +6,7 @@ import logging
 from pathlib import Path
 
 from exocomp.actors import orders
+from exocomp.actors.admission import Admission
 from exocomp.errors import ExocompError
 from exocomp.model import RunOptions, RunState
 from exocomp.protocol import commands as c
@@ -24,7 +25,7 @@ class Rotation:
         self._store = store
         self._keys = keys
 
-    def begin(self, order: c.RotateFleetKey) -> c.Rotation:
+    def begin(self, admission: Admission, order: c.RotateFleetKey) -> c.Rotation:
         """Make or find the pending key and start what is missing; raises ExocompError when a key can't be used."""
         FleetKey.load_or_create(self._keys)
         fingerprint = FleetKey.begin_rotation(self._keys).fingerprint
@@ -39,7 +40,7 @@ class Rotation:
                 done.append(workspace)
             else:
                 start = c.StartWorkflow(kind="rotate", workspace=workspace, options=options)
-                under_way.append(orders.start(self._store, start, generation).workflow)
+                under_way.append(orders.start(self._store, admission, start, generation).workflow)
         return c.Rotation(fingerprint=fingerprint, workflows=tuple(under_way), done=tuple(done))
 
     def conclude(self) -> None:

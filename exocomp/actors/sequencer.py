@@ -11,27 +11,54 @@ import msgspec
 
 from exocomp import ids
 from exocomp.actors import orders
+from exocomp.actors.admission import Admission
 from exocomp.actors.base import Actor, Mailbox
+from exocomp.actors.firing import Firing
 from exocomp.actors.rotation import Rotation
-from exocomp.errors import Conflict, ExocompError, WrongUsage
+from exocomp.errors import Conflict, ExocompError
 from exocomp.inventory import generations
-from exocomp.model import Generation, RunState, StepRow, StepState, Tier, Workflow
+from exocomp.model import RunState, StepRow, StepState, Tier, Workflow
 from exocomp.protocol import commands as c
 from exocomp.protocol.events import StepQueued
 from exocomp.protocol.jobs import Job, PlayJob
-from exocomp.protocol.mail import Answered, Drain, Report, RunJob, RunnerRestarted, StopJob
-from exocomp.store import events, inventories, jobs, steps, workflows, workspaces
+from exocomp.protocol.mail import (
+    Answered,
+    Drain,
+    FireRule,
+    FireSchedule,
+    ReplanSchedule,
+    Report,
+    RunJob,
+    RunnerRestarted,
+    SchedulesChanged,
+    StopJob,
+)
+from exocomp.store import events, inventories, jobs, steps, workflows
 from exocomp.store.store import Store, StoreUnwell, Transaction
 from exocomp.workflows import base, chains
 
 log = logging.getLogger(__name__)
 
 SHIMMED = frozenset({"tofu", "ansible"})
-Mail = orders.Order | c.RotateFleetKey | Report | Answered | RunnerRestarted | Drain
+Mail = (
+    orders.Order
+    | c.RotateFleetKey
+    | FireSchedule
+    | ReplanSchedule
+    | FireRule
+    | Report
+    | Answered
+    | RunnerRestarted
+    | Drain
+)
+PLANS = c.AddSchedule | c.RemoveSchedule | c.PauseSchedule | c.ResumeSchedule
 
 
 class Sequencer(Actor[Mail]):
-    """`runners` maps a job kind to the mailbox of the actor which runs it; `slots` bounds shims at once."""
+    """`runners` maps a job kind to the mailbox of the actor which runs it; `slots` bounds shims at once.
+
+    `scheduler` is told when schedules changed.
+    """
 
     def __init__(
         self,
@@ -43,6 +70,7 @@ class Sequencer(Actor[Mail]):
         runbooks: str,
         keys: Path,
         standing: Callable[[str], Path],
+        scheduler: Mailbox[Any] | None = None,
         tier: Tier = Tier.ENFORCING,
         data_dir: str = "",
     ) -> None:
@@ -50,11 +78,11 @@ class Sequencer(Actor[Mail]):
         self.store = store
         self._runners = runners
         self._slots = slots
-        self._runbooks = runbooks
+        self._admission = Admission(store, standing=standing, runbooks=runbooks, tier=tier, data_dir=data_dir)
+        self._firing = Firing(store, self._admission)
         self._rotation = Rotation(store, keys)
-        self._standing = standing
+        self._scheduler = scheduler
         self._tier = tier
-        self._data_dir = data_dir
         self._draining = False
         self._queued: set[tuple[str, str]] = set()
 
@@ -80,11 +108,20 @@ class Sequencer(Actor[Mail]):
             case RunnerRestarted(kinds=kinds):
                 await self._take_up(kinds)
             case c.RotateFleetKey():
-                reply = self._rotation.begin(message)
+                reply = self._rotation.begin(self._admission, message)
+            case FireSchedule():
+                reply = self._firing.by_hand(message) if message.due_at is None else self._firing.schedule(message)
+            case FireRule():
+                reply = self._firing.rule(message)
+            case ReplanSchedule():
+                self._firing.replan(message)
+                return None
             case _:
-                reply = orders.carry_out(self.store, message)
+                reply = orders.carry_out(self.store, self._admission, message)
                 if isinstance(message, c.CancelWorkflow):
                     await self._stop_jobs(workflows.find(self.store, message.id).id)
+                if isinstance(message, PLANS) and self._scheduler is not None:
+                    await self._scheduler.tell(SchedulesChanged())
         try:
             await self._advance()
         except StoreUnwell:
@@ -137,7 +174,7 @@ class Sequencer(Actor[Mail]):
             )
             return
         step = chains.step(workflow.kind, row.name)
-        match step.settle(self._run(workflow), report):
+        match step.settle(self._admission.run_of(workflow), report):
             case base.Done():
                 self._succeed(row, workflow, report)
             case base.Again(reason=reason):
@@ -148,28 +185,27 @@ class Sequencer(Actor[Mail]):
 
     def _succeed(self, row: StepRow, workflow: Workflow, report: Report) -> None:
         try:
-            steps.settle(self.store, row, report, StepState.SUCCEEDED, self._capture(workflow, report))
+            steps.settle(self.store, row, report, StepState.SUCCEEDED, self._capture(row, workflow, report))
         except Conflict as conflict:
             failed = msgspec.structs.replace(report, reason=conflict.what, hint=conflict.hint)
             steps.settle(self.store, row, failed, StepState.FAILED)
 
-    def _capture(self, workflow: Workflow, report: Report) -> steps.Capture | None:
+    def _capture(self, step: StepRow, workflow: Workflow, report: Report) -> steps.Capture | None:
         got = report.captured
         if got is None or workflow.workspace is None:
             return None
         workspace = workflow.workspace
-        standing = self._standing(got.inventory)
-        try:
-            generations.publish(Path(got.path), standing)
-        except OSError as error:
-            raise StoreUnwell(
-                f"cannot write {standing}: {error.strerror}", hint="check space of the data dir"
-            ) from error
+        standing = self._admission.publish(got)
 
         def capture(tx: Transaction) -> None:
-            message = generations.captured_message(got.outputs, standing, len(got.hosts))
             inventories.capture(
-                tx, got, workflow=workflow.id, workspace=workspace, standing=str(standing), message=message
+                tx,
+                got,
+                verb=step.name,
+                workflow=workflow.id,
+                workspace=workspace,
+                standing=str(standing),
+                message=generations.captured_message(got.outputs, standing, len(got.hosts)),
             )
 
         return capture
@@ -183,6 +219,10 @@ class Sequencer(Actor[Mail]):
             running = sum(job.kind in SHIMMED for job in steps.running_jobs(self.store))
             for row in steps.ready(self.store):
                 workflow = workflows.get(self.store, row.workflow)
+                ahead = workflows.of_key(self.store, workflow.key) if workflow.key else ()
+                if ahead and ahead[0].id != workflow.id:
+                    self._say_queued(row, workflow, ahead[0].id)
+                    continue
                 job = self._order(row, workflow)
                 if job is None:
                     settled = True
@@ -203,13 +243,12 @@ class Sequencer(Actor[Mail]):
         if row.job is not None:
             return jobs.get(self.store, row.job)
         step = chains.step(workflow.kind, row.name)
-        run = self._run(workflow)
+        run = self._admission.run_of(workflow)
         try:
             spec = step.order(run)
             if isinstance(spec, PlayJob):
-                name = spec.generation.inventory
                 # A later apply may have moved the inventory on: what stands must be what that one wrote.
-                generations.check(inventories.get(self.store, name), self._standing(name))
+                self._admission.check_target(spec.generation.inventory)
         except ExocompError as refusal:
             steps.refuse(self.store, row, refusal.what, refusal.hint)
             return None
@@ -233,23 +272,6 @@ class Sequencer(Actor[Mail]):
         self._queued.add((row.workflow, row.name))
         event = StepQueued(workflow=workflow.id, workspace=workflow.workspace, step=row.name, behind=behind)
         events.note(self.store, f"queue.{row.name}", event)
-
-    def _run(self, workflow: Workflow) -> base.Run:
-        if workflow.workspace is None:
-            raise WrongUsage(f"{workflow.id} has no workspace")
-        return base.Run(
-            workflow=workflow,
-            workspace=workspaces.get(self.store, workflow.workspace),
-            generation=self._generation(workflow),
-            runbooks=self._runbooks,
-            data_dir=self._data_dir,
-            jailed=self._tier is not Tier.OFF,
-        )
-
-    def _generation(self, workflow: Workflow) -> Generation | None:
-        """What the workflow's own apply captured, else what stands now."""
-        number = workflows.generation_of(self.store, workflow.id)
-        return inventories.find(self.store, f"tf:{workflow.workspace}", number)
 
     def _row(self, job: Job) -> StepRow:
         return next(row for row in steps.of(self.store, job.workflow) if row.name == job.step)

@@ -1,6 +1,7 @@
 """The script that asks ansible's own loader; it runs in a process of its own and imports nothing of exocomp.
 
 It answers for each path among its arguments, or on its stdin, with a line: {"hosts": […]} or {"error": "…"}.
+After `--limit=PATTERN` a line is {"matched": [names]}, after `--export` {"content": {…}}: the inventory as a map.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from ansible.vars.manager import VariableManager
 
 _SSH = ("ssh", "smart")
 _PARAMIKO = ("paramiko", "paramiko_ssh")
+_OF_THE_FILE = ("inventory_file", "inventory_dir")  # which ansible sets as it reads
 # Names of the options in the documentation of ansible's ssh and paramiko plugins.
 _OPTIONS = {
     "address": ("host", "remote_addr"),
@@ -42,9 +44,39 @@ def answer(path: str) -> dict[str, Any]:
         inventory = InventoryManager(loader=loader, sources=[path])
     except AnsibleError as error:
         return {"error": _reason(loader, path) or str(error)}
+    if sys.argv[1:2] == ["--export"]:
+        return {"content": _content(inventory)}
+    if sys.argv[1:2] and sys.argv[1].startswith("--limit="):
+        return _matched(inventory, sys.argv[1].removeprefix("--limit="))
     variables = VariableManager(loader=loader, inventory=inventory)
     HostVars(inventory, variables, loader)
     return {"hosts": [_host(host, variables.get_vars(host=host), loader) for host in inventory.get_hosts()]}
+
+
+def _matched(inventory: Any, limit: str) -> dict[str, Any]:
+    try:
+        inventory.subset(limit)
+        return {"matched": [host.name for host in inventory.get_hosts()]}
+    except AnsibleError as error:
+        return {"error": _first_line(error)}
+
+
+def _content(inventory: Any) -> dict[str, Any]:
+    """Each group once, below all; a child is named where it belongs and told where it stands."""
+    hosts = {
+        host.name: {name: value for name, value in host.vars.items() if name not in _OF_THE_FILE} or None
+        for host in inventory.get_hosts()
+    }
+    groups = {
+        name: {
+            "hosts": {host.name: None for host in group.hosts},
+            "children": {child.name: None for child in group.child_groups},
+            "vars": dict(group.vars),
+        }
+        for name, group in inventory.groups.items()
+        if name not in ("all", "ungrouped")
+    }
+    return {"all": {"hosts": hosts, "children": groups, "vars": dict(inventory.groups["all"].vars)}}
 
 
 def _reason(loader: Any, path: str) -> str:
@@ -124,7 +156,7 @@ def main() -> None:
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     sys.stdin.reconfigure(encoding="utf-8")  # type: ignore[union-attr]
-    for line in sys.argv[1:] or sys.stdin:
+    for line in [word for word in sys.argv[1:] if not word.startswith("--")] or sys.stdin:
         try:
             text = json.dumps(answer(line.rstrip("\n")), default=lambda value: f"<{type(value).__name__}>")
         except Exception as error:

@@ -37,14 +37,29 @@ def workspace_of(inventory: str) -> str:
     return _checked(inventory.removeprefix(_PREFIX) if inventory.startswith(_PREFIX) else "", inventory)
 
 
+def own_name(name: str) -> str:
+    """A name for an inventory of the operator's; raises WrongUsage for what may be none."""
+    if name.startswith(_PREFIX):
+        hint = f"such an inventory comes from an apply: exocomp workspace apply {name.removeprefix(_PREFIX)}"
+        raise WrongUsage(f"the name {name!r} belongs to a workspace", hint=hint)
+    if _NAME.fullmatch(name) is None:
+        hint = "letters, digits, dots, - and _, at most 64, the first a letter or digit"
+        raise WrongUsage(f"inventory name {name!r} is not usable", hint=hint)
+    return name
+
+
 def standing_path(layout: Layout, name: str) -> Path:
-    """The file that always has the latest generation, such as inventories/edge.json for tf:edge."""
-    return layout.inventories / f"{workspace_of(name)}.json"
+    """The file that always has the latest generation: inventories/edge.json for tf:edge, inventories/own/dc1.json."""
+    if name.startswith(_PREFIX):
+        return layout.inventories / f"{workspace_of(name)}.json"
+    return layout.inventories / "own" / f"{own_name(name)}.json"
 
 
 def generations_path(layout: Layout, name: str) -> Path:
     """The directory of the immutable files of `name`, for `write`."""
-    return layout.inventories / "generations" / workspace_of(name)
+    if name.startswith(_PREFIX):
+        return layout.inventories / "generations" / workspace_of(name)
+    return layout.inventories / "own" / "generations" / own_name(name)
 
 
 def write(content: dict[str, Any], into: Path) -> tuple[Path, str]:
@@ -53,7 +68,11 @@ def write(content: dict[str, Any], into: Path) -> tuple[Path, str]:
     Equal text has equal digests. The order of groups, hosts and variables is part of the content, because ansible
     runs hosts in that order; Terraform prints maps sorted, so the same outputs give the same text.
     """
-    text = (json.dumps(content, ensure_ascii=False, allow_nan=False, indent=1) + "\n").encode()
+    return write_text((json.dumps(content, ensure_ascii=False, allow_nan=False, indent=1) + "\n").encode(), into)
+
+
+def write_text(text: bytes, into: Path) -> tuple[Path, str]:
+    """As `write`, of a content that is text already."""
     digest = hashlib.sha256(text).hexdigest()
     file = into / f"{digest}.json"
     if _digest(file) != digest:
@@ -67,16 +86,8 @@ def publish(file: Path, standing: Path) -> None:
 
 
 def check(generation: Generation, standing: Path) -> None:
-    """Fail closed before a run: the standing file must be there, unaltered, and name a host.
-
-    Raises NotFound (lost), Conflict (altered) or ExocompError (hostless), each naming the file or the inventory.
-    """
+    """Fail closed before a run: raises NotFound when the standing file is lost, Conflict when it is altered."""
     _unaltered(standing, generation)
-    if not generation.hosts:
-        raise ExocompError(
-            f"inventory {generation.inventory} names no hosts (generation {generation.number}, {standing})",
-            hint="give the module an `ansible_inventory` output that names hosts, then apply the workspace",
-        )
 
 
 def private_copy(generation: Generation, into: Path) -> Path:
@@ -116,7 +127,7 @@ def _checked(workspace: str, shown: str) -> str:
 
 
 def _unaltered(file: Path, generation: Generation) -> bytes:
-    again = f"apply the workspace {generation.inventory.removeprefix(_PREFIX)} to write it again"
+    again = _written_anew(generation.inventory)
     try:
         text = file.read_bytes()
     except FileNotFoundError:
@@ -128,6 +139,12 @@ def _unaltered(file: Path, generation: Generation) -> bytes:
         what = f"the file of inventory {generation.inventory} is not generation {generation.number} any more: {file}"
         raise Conflict(what, hint=again)
     return text
+
+
+def _written_anew(inventory: str) -> str:
+    if inventory.startswith(_PREFIX):
+        return f"write it anew: exocomp workspace apply {inventory.removeprefix(_PREFIX)}"
+    return f"write it anew: exocomp inventory add {inventory} <file>"
 
 
 def _digest(file: Path) -> str | None:

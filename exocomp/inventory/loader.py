@@ -18,6 +18,8 @@ from exocomp.inventory.address import Fault
 from exocomp.model import Host
 
 T = TypeVar("T")
+MEND = "correct the ansible_inventory output and apply again"
+_UNMATCHED = "Could not match supplied host pattern"
 _SCRIPT = Path(__file__).with_name("dial.py")
 
 
@@ -30,9 +32,11 @@ def loader_argv(file: Path | None = None) -> tuple[str, ...]:
     return (sys.executable, "-I", str(_SCRIPT), *(() if file is None else (str(file),)))
 
 
-def loader_env(home: Path) -> dict[str, str]:
-    """The whole environment of that process; `home` is a private directory, made if need be; an empty `ansible.cfg`
-    in it keeps the machine's own out."""
+def loader_env(home: Path, plugin: str = "yaml") -> dict[str, str]:
+    """The whole environment of that process, which reads files with one `plugin` of ansible's, yaml or ini.
+
+    `home` is a private directory, made if need be; an empty `ansible.cfg` in it keeps the machine's own out.
+    """
     home.mkdir(mode=0o700, parents=True, exist_ok=True)
     config = home / "ansible.cfg"
     if not config.exists():
@@ -44,11 +48,22 @@ def loader_env(home: Path) -> dict[str, str]:
         "ANSIBLE_CONFIG": str(config),
         "ANSIBLE_HOME": str(home),
         "ANSIBLE_LOCAL_TEMP": str(home / "tmp"),
-        "ANSIBLE_INVENTORY_ENABLED": "yaml",
+        "ANSIBLE_INVENTORY_ENABLED": plugin,
+        "ANSIBLE_HOST_PATTERN_MISMATCH": "error",
         "ANSIBLE_INVENTORY_ANY_UNPARSED_IS_FAILED": "1",
         "ANSIBLE_DEPRECATION_WARNINGS": "0",
         "ANSIBLE_NOCOLOR": "1",
     }
+
+
+def limit_argv(file: Path, limit: str) -> tuple[str, ...]:
+    """A process that answers which hosts of `file` a `--limit` leaves; see parse_matched."""
+    return (sys.executable, "-I", str(_SCRIPT), f"--limit={limit}", str(file))
+
+
+def export_argv(file: Path) -> tuple[str, ...]:
+    """A process that answers with the inventory `file` as a map of groups; see parse_content."""
+    return (sys.executable, "-I", str(_SCRIPT), "--export", str(file))
 
 
 def question(file: Path) -> bytes:
@@ -56,25 +71,50 @@ def question(file: Path) -> bytes:
     return f"{file}\n".encode()
 
 
-def parse_hosts(stdout: bytes, stderr: bytes = b"", code: int = 0, *, sensitive: bool = False) -> tuple[Host, ...]:
+def parse_hosts(
+    stdout: bytes, stderr: bytes = b"", code: int = 0, *, sensitive: bool = False, mend: str = MEND
+) -> tuple[Host, ...]:
     """The hosts of one answer, in ansible's order; `stdout` is one line.
 
     Raises ExocompError with ansible's own first line when it can't load the inventory, and WrongUsage naming
-    every host that can't be dialled, with the value; `sensitive` leaves values out.
+    every host that can't be dialled, with the value; `sensitive` leaves values out. `mend` is their hint.
     """
     answer = _answer(stdout, stderr, code)
     if "error" in answer:
         line = str(answer["error"]).strip().split("\n")[0]
         what = "ansible cannot load the inventory" + ("" if sensitive else f": {line}")
-        raise ExocompError(what, hint="correct the ansible_inventory output and apply again")
+        raise ExocompError(what, hint=mend)
     faults: list[str] = []
     hosts = tuple(_Reading(found, faults, sensitive).host() for found in answer["hosts"])
     if faults:
         raise WrongUsage(
             "the inventory has hosts that cannot be dialled: " + "; ".join(faults),
-            hint="correct the ansible_inventory output and apply again",
+            hint=mend,
         )
     return hosts
+
+
+def parse_matched(stdout: bytes, stderr: bytes, code: int, *, limit: str) -> tuple[str, ...]:
+    """Names of the hosts that a `--limit` leaves, none when a part of it matches no host, as for a play.
+
+    Raises WrongUsage when ansible refuses the pattern.
+    """
+    answer = _answer(stdout, stderr, code)
+    if _UNMATCHED in answer.get("error", ""):
+        return ()
+    if "error" in answer:
+        raise WrongUsage(f"--limit {limit!r} cannot be used: {answer['error']}", hint="name hosts or groups")
+    return tuple(answer["matched"])
+
+
+def parse_content(stdout: bytes, stderr: bytes, code: int, *, file: Path) -> dict[str, Any]:
+    """An exported inventory; raises WrongUsage with ansible's own first line when it is none."""
+    answer = _answer(stdout, stderr, code)
+    if "error" in answer:
+        line = str(answer["error"]).strip().split("\n")[0]
+        raise WrongUsage(f"{file} is no inventory that ansible reads: {line}", hint="write YAML, JSON or INI")
+    content: dict[str, Any] = answer["content"]
+    return content
 
 
 def _answer(stdout: bytes, stderr: bytes, code: int) -> dict[str, Any]:
@@ -82,7 +122,7 @@ def _answer(stdout: bytes, stderr: bytes, code: int) -> dict[str, Any]:
         answer = json.loads(stdout)
     except ValueError:
         answer = None
-    if isinstance(answer, dict) and ("hosts" in answer or "error" in answer):
+    if isinstance(answer, dict) and answer.keys() & {"hosts", "matched", "content", "error"}:
         return answer
     lines = [line for line in stderr.decode(errors="replace").splitlines() if line.strip()]
     last = f": {lines[-1].strip()}" if lines else ""

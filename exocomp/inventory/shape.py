@@ -17,6 +17,7 @@ _KEYS = ("hosts", "vars", "children")
 _TEMPLATE = re.compile(r"\{\{.*\}\}|\{%.*%\}", re.DOTALL)
 _RANGE = re.compile(r"\[(\d*):(\d+)(?::\d+)?\]", re.ASCII)
 _MOST_HOSTS = 10_000
+_EXAMPLE_YAML = "write all: {children: {web: {hosts: {web1: {ansible_host: 192.0.2.1}}}}}"
 _EXAMPLE = 'write { all = { children = { web = { hosts = { web1 = { ansible_host = "192.0.2.1" } } } } } }'
 
 
@@ -44,6 +45,14 @@ def compose(outputs: Mapping[str, Output]) -> dict[str, Any]:
     return content
 
 
+def check(content: Any, source: str) -> dict[str, Any]:
+    """The inventory that a person's own file holds, by the same rules of shape; its values may be templates.
+
+    Raises WrongUsage naming path and value of the first thing that does not fit; `source` names the file.
+    """
+    return _Shape(_shown, source, _EXAMPLE_YAML, is_own=True).inventory(content)
+
+
 def _inventory(given: Output) -> dict[str, Any]:
     try:
         return _Shape(_hidden if given.sensitive else _shown).inventory(given.value)
@@ -69,22 +78,29 @@ def _hidden(value: Any) -> str:
 class _Shape:
     """One walk over one inventory; `show` words a value, or hides it."""
 
-    def __init__(self, show: Callable[[Any], str]) -> None:
+    def __init__(
+        self, show: Callable[[Any], str], source: str = OUTPUT, example: str = _EXAMPLE, *, is_own: bool = False
+    ) -> None:
         self._show = show
+        self._source = source
+        self._example = example
+        self._is_own = is_own
         self._children: dict[str, set[str]] = {}
 
     def inventory(self, value: Any) -> dict[str, Any]:
-        if isinstance(value, str):
-            self._refuse(OUTPUT, value, "is a string", "drop jsonencode() or yamlencode() around the output")
+        if isinstance(value, str) and not self._is_own:
+            self._refuse(self._source, value, "is a string", "drop jsonencode() or yamlencode() around the output")
         if not isinstance(value, dict):
-            self._refuse(OUTPUT, value, f"is {_kind(value)}, not a map of groups", _EXAMPLE)
+            self._refuse(self._source, value, f"is {_kind(value)}, not a map of groups", self._example)
         if "_meta" in value:
-            hint = f"a static inventory has no _meta; {_EXAMPLE}"
-            self._refuse(f"{OUTPUT}._meta", value["_meta"], "is the form that an inventory script prints", hint)
+            hint = f"a static inventory has no _meta; {self._example}"
+            self._refuse(f"{self._source}._meta", value["_meta"], "is the form that an inventory script prints", hint)
         if value.get("plugin"):
             hint = "put the group under all.children"
-            self._refuse(f"{OUTPUT}.plugin", value["plugin"], "makes ansible read a plugin's configuration", hint)
-        groups = self._groups(value, OUTPUT)
+            self._refuse(
+                f"{self._source}.plugin", value["plugin"], "makes ansible read a plugin's configuration", hint
+            )
+        groups = self._groups(value, self._source)
         self._no_cycles()
         # ansible takes an empty map for no inventory at all, and would invent a host from its text.
         return groups or {"all": {"vars": {}}}
@@ -100,14 +116,14 @@ class _Shape:
         if group is None:
             return None
         if not isinstance(group, dict):
-            hint = f"a group is a map of hosts, vars and children: {_EXAMPLE}"
+            hint = f"a group is a map of hosts, vars and children: {self._example}"
             self._refuse(path, group, f"is {_kind(group)}, not a group", hint)
         return {key: self._section(name, key, section, f"{path}.{key}") for key, section in group.items()}
 
     def _section(self, group: str, key: str, section: Any, path: str) -> dict[str, Any] | None:
         if key not in _KEYS:
             self._refuse(
-                path, section, "is not hosts, vars or children", f"a group stands below children: {_EXAMPLE}"
+                path, section, "is not hosts, vars or children", f"a group stands below children: {self._example}"
             )
         if section is None:
             return None
@@ -141,6 +157,8 @@ class _Shape:
 
     def _vars(self, variables: dict[Any, Any], path: str) -> dict[str, Any]:
         check_keys(variables, path)
+        if self._is_own:
+            return variables
         for name, value in variables.items():
             text = value.get(UNSAFE) if isinstance(value, dict) else value
             if name.startswith("ansible_") and isinstance(text, str) and _TEMPLATE.search(text):
@@ -158,9 +176,13 @@ class _Shape:
     def _descend(self, group: str, above: tuple[str, ...], done: set[str]) -> None:
         if group in above:
             loop = " > ".join((*above[above.index(group) :], group))
-            raise WrongUsage(f"{OUTPUT} has a group that contains itself: {loop}", hint="break the loop of children")
+            raise WrongUsage(
+                f"{self._source} has a group that contains itself: {loop}", hint="break the loop of children"
+            )
         if group == "all" and above:
-            raise WrongUsage(f"{OUTPUT} has the group all below {above[-1]}", hint="all contains every group already")
+            raise WrongUsage(
+                f"{self._source} has the group all below {above[-1]}", hint="all contains every group already"
+            )
         if group not in done:
             for child in self._children[group]:
                 self._descend(child, (*above, group), done)

@@ -6,8 +6,9 @@ import msgspec
 
 from exocomp.errors import BY_CODE, ExocompError, WrongUsage
 from exocomp.protocol.commands import AnyCommand, AnyReply
+from exocomp.protocol.converging import Whole
 from exocomp.protocol.events import Recorded
-from exocomp.protocol.queries import AnyAnswer, AnyQuery, Whole
+from exocomp.protocol.queries import AnyAnswer, AnyQuery
 
 VERSION = 1
 LARGEST = 16 << 20  # bytes of one frame from a client

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from exocomp.model import RunOptions, Workspace
+from exocomp.model import Rule, RunOptions, Schedule, Workspace
 
 
 class AddWorkspace(msgspec.Struct, frozen=True, kw_only=True, tag="add_workspace"):
@@ -15,19 +15,76 @@ class AddWorkspace(msgspec.Struct, frozen=True, kw_only=True, tag="add_workspace
 
 
 class RemoveWorkspace(msgspec.Struct, frozen=True, kw_only=True, tag="remove_workspace"):
-    """Refused while the state still holds resources, unless `force`."""
+    """Refused while the state still holds resources or schedules and rules target it, unless `force`."""
 
     name: str
     force: bool = False
 
 
 class StartWorkflow(msgspec.Struct, frozen=True, kw_only=True, tag="start_workflow"):
-    """`kind` is a chain: provision, handoff, plan, apply or destroy."""
+    """`kind` is a chain: provision, handoff, plan, apply or destroy of a workspace, or play over an inventory."""
 
     kind: str
-    workspace: str
+    workspace: str | None = None
+    inventory: str | None = None
     playbook: str | None = None
     options: RunOptions = RunOptions()
+
+
+class AddInventory(msgspec.Struct, frozen=True, kw_only=True, tag="add_inventory"):
+    """Take the content of `file` (absolute path) as the next generation of the inventory `name`."""
+
+    name: str
+    file: str
+
+
+class RemoveInventory(msgspec.Struct, frozen=True, kw_only=True, tag="remove_inventory"):
+    """Refused while schedules or rules target it, unless `force`."""
+
+    name: str
+    force: bool = False
+
+
+class AddSchedule(msgspec.Struct, frozen=True, kw_only=True, tag="add_schedule"):
+    schedule: Schedule
+
+
+class RemoveSchedule(msgspec.Struct, frozen=True, kw_only=True, tag="remove_schedule"):
+    name: str
+
+
+class PauseSchedule(msgspec.Struct, frozen=True, kw_only=True, tag="pause_schedule"):
+    name: str
+
+
+class ResumeSchedule(msgspec.Struct, frozen=True, kw_only=True, tag="resume_schedule"):
+    """What fell due while it was paused is not caught up."""
+
+    name: str
+
+
+class RunSchedule(msgspec.Struct, frozen=True, kw_only=True, tag="run_schedule"):
+    """Fire now, beside its times; a fire that is refused or skipped is refused here as well."""
+
+    name: str
+
+
+class AddRule(msgspec.Struct, frozen=True, kw_only=True, tag="add_rule"):
+    rule: Rule
+
+
+class RemoveRule(msgspec.Struct, frozen=True, kw_only=True, tag="remove_rule"):
+    name: str
+
+
+class EnableRule(msgspec.Struct, frozen=True, kw_only=True, tag="enable_rule"):
+    """What happened while it was disabled is not answered."""
+
+    name: str
+
+
+class DisableRule(msgspec.Struct, frozen=True, kw_only=True, tag="disable_rule"):
+    name: str
 
 
 class CancelWorkflow(msgspec.Struct, frozen=True, kw_only=True, tag="cancel_workflow"):
@@ -79,8 +136,21 @@ class RotateFleetKey(msgspec.Struct, frozen=True, kw_only=True, tag="rotate_flee
     egress: tuple[int, ...] = ()
 
 
+class VendorContent(msgspec.Struct, frozen=True, kw_only=True, tag="vendor_content"):
+    """`requirements` is an absolute path; None for what the seeded runbooks need."""
+
+    requirements: str | None = None
+
+
 class Started(msgspec.Struct, frozen=True, kw_only=True, tag="started"):
     workflow: str
+
+
+class Planned(msgspec.Struct, frozen=True, kw_only=True, tag="planned"):
+    """A schedule stands; `fires_at` are its next three times in Unix seconds."""
+
+    name: str
+    fires_at: tuple[float, ...]
 
 
 class Done(msgspec.Struct, frozen=True, kw_only=True, tag="done"):
@@ -122,16 +192,45 @@ class Rotation(msgspec.Struct, frozen=True, kw_only=True, tag="rotation"):
     done: tuple[str, ...]
 
 
+class VendoredEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """`kind` is collection or role, `digest` the sha256 of its installed tree."""
+
+    kind: str
+    name: str
+    version: str
+    source: str
+    digest: str
+
+
+class Vendored(msgspec.Struct, frozen=True, kw_only=True, tag="vendored"):
+    """What jobs find from now on, in `directory`; it is empty when nothing was needed and nothing changed."""
+
+    entries: tuple[VendoredEntry, ...]
+    directory: str
+
+
 AnyCommand = (
     AddWorkspace
     | RemoveWorkspace
     | StartWorkflow
     | CancelWorkflow
     | RetryWorkflow
+    | AddInventory
+    | RemoveInventory
+    | AddSchedule
+    | RemoveSchedule
+    | PauseSchedule
+    | ResumeSchedule
+    | RunSchedule
+    | AddRule
+    | RemoveRule
+    | EnableRule
+    | DisableRule
     | ScanHost
     | PinHost
     | ForgetHost
     | ShowFleetKey
     | RotateFleetKey
+    | VendorContent
 )
-AnyReply = Started | Done | Scanned | FleetKeyShown | Rotation
+AnyReply = Started | Planned | Done | Scanned | FleetKeyShown | Rotation | Vendored

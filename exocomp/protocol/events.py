@@ -5,13 +5,23 @@ from __future__ import annotations
 import msgspec
 
 from exocomp.model import RunState, StepState, Tier, Trust
-
-
-class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Base of all events; `workflow` and `workspace` are what a subscriber filters by."""
-
-    workflow: str | None = None
-    workspace: str | None = None
+from exocomp.protocol.event import Event
+from exocomp.protocol.fired import (
+    RuleAdded,
+    RuleDisabled,
+    RuleEnabled,
+    RuleFired,
+    RuleRefused,
+    RuleRemoved,
+    RuleSkipped,
+    ScheduleAdded,
+    ScheduleFired,
+    SchedulePaused,
+    ScheduleRefused,
+    ScheduleRemoved,
+    ScheduleResumed,
+    ScheduleSkipped,
+)
 
 
 class DaemonStarted(Event, frozen=True, kw_only=True, tag="daemon_started"):
@@ -38,6 +48,8 @@ class WorkflowStarted(Event, frozen=True, kw_only=True, tag="workflow_started"):
     kind: str
     steps: tuple[str, ...]
     playbook: str | None = None
+    inventory: str | None = None
+    origin: str = ""  # schedule:<name> or rule:<name>
 
 
 class WorkflowEnded(Event, frozen=True, kw_only=True, tag="workflow_ended"):
@@ -129,6 +141,7 @@ class OutputsCaptured(Event, frozen=True, kw_only=True, tag="outputs_captured"):
     hosts: int
     message: str
     changed: bool = True
+    verb: str = "apply"  # or destroy
 
 
 class HostJoined(Event, frozen=True, kw_only=True, tag="host_joined"):
@@ -139,6 +152,27 @@ class HostJoined(Event, frozen=True, kw_only=True, tag="host_joined"):
 class HostLeft(Event, frozen=True, kw_only=True, tag="host_left"):
     inventory: str
     host: str
+
+
+class InventoryAdded(Event, frozen=True, kw_only=True, tag="inventory_added"):
+    """A file of the operator's became a generation; `changed` is false when it was the current one already."""
+
+    inventory: str
+    generation: int
+    hosts: int
+    changed: bool = True
+
+
+class InventoryRemoved(Event, frozen=True, kw_only=True, tag="inventory_removed"):
+    inventory: str
+
+
+class ContentVendored(Event, frozen=True, kw_only=True, tag="content_vendored"):
+    """Collections and roles took the place of those before; `entries` are "name version", `digest` their lock's."""
+
+    requirements: str
+    entries: tuple[str, ...]
+    digest: str
 
 
 AnyEvent = (
@@ -162,6 +196,23 @@ AnyEvent = (
     | OutputsCaptured
     | HostJoined
     | HostLeft
+    | InventoryAdded
+    | InventoryRemoved
+    | ScheduleAdded
+    | ScheduleRemoved
+    | SchedulePaused
+    | ScheduleResumed
+    | ScheduleFired
+    | ScheduleSkipped
+    | ScheduleRefused
+    | RuleAdded
+    | RuleRemoved
+    | RuleEnabled
+    | RuleDisabled
+    | RuleFired
+    | RuleSkipped
+    | RuleRefused
+    | ContentVendored
 )
 
 

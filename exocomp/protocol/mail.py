@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from exocomp.model import Host, Pin
+from exocomp.model import Host, Pin, Work
 from exocomp.protocol.jobs import Job
 from exocomp.protocol.queries import HostResult
 
@@ -31,6 +31,56 @@ class Captured(msgspec.Struct, frozen=True, kw_only=True):
     digest: str
     hosts: tuple[Host, ...]
     outputs: int
+
+
+class TakeInventory(msgspec.Struct, frozen=True, kw_only=True):
+    """A file of the operator's, checked and written as a generation; `told` is what there is to say of it."""
+
+    captured: Captured
+    told: str = ""
+
+
+class Refusal(msgspec.Struct, frozen=True, kw_only=True):
+    """Why something was refused at the door."""
+
+    what: str
+    hint: str = ""
+
+
+class FireSchedule(msgspec.Struct, frozen=True, kw_only=True):
+    """A schedule is due: `planned_for` is what the ledger says, `due_at` the time to answer for, `next_at` the next.
+
+    `missed` says why it does not fire for times that passed; by hand, all three times are None.
+    """
+
+    name: str
+    planned_for: float | None = None
+    due_at: float | None = None
+    next_at: float | None = None
+    missed: str = ""
+    refused: Refusal | None = None
+
+
+class ReplanSchedule(msgspec.Struct, frozen=True, kw_only=True):
+    """The clock was set back: the next time is another."""
+
+    name: str
+    planned_for: float | None
+    next_at: float | None
+
+
+class FireRule(msgspec.Struct, frozen=True, kw_only=True):
+    """A rule fits the event numbered `event`; `work` is what it starts for it."""
+
+    name: str
+    event: int
+    cause: str | None  # the event's workflow
+    work: Work
+    refused: Refusal | None = None
+
+
+class SchedulesChanged(msgspec.Struct, frozen=True, kw_only=True):
+    """Look them up again."""
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):

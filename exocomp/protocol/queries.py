@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 import msgspec
 
 from exocomp.model import AttemptState, Generation, Pin, StepRow, Tier, Workflow, Workspace
+from exocomp.protocol.converging import (
+    Fires,
+    Hosts,
+    ListFires,
+    ListHosts,
+    ListRules,
+    ListSchedules,
+    Rules,
+    RuleView,
+    Schedules,
+    ScheduleView,
+    ShowHost,
+    ShowRule,
+    ShowSchedule,
+    Whole,
+)
 from exocomp.protocol.events import Recorded
 from exocomp.protocol.jobs import Job
-
-Whole = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]  # what an INTEGER of SQLite and a file offset can hold
 
 
 class ListWorkspaces(msgspec.Struct, frozen=True, kw_only=True, tag="list_workspaces"):
@@ -22,10 +34,12 @@ class ShowWorkspace(msgspec.Struct, frozen=True, kw_only=True, tag="show_workspa
 
 
 class ListWorkflows(msgspec.Struct, frozen=True, kw_only=True, tag="list_workflows"):
-    """Newest first; `kinds` empty means all."""
+    """Newest first; `kinds` empty means all. `origin` is `schedule:<name>` or `rule:<name>`."""
 
     kinds: tuple[str, ...] = ()
     workspace: str | None = None
+    inventory: str | None = None
+    origin: str | None = None
     limit: Whole = 50
 
 
@@ -166,6 +180,13 @@ AnyQuery = (
     | ShowJob
     | ListInventories
     | ShowInventory
+    | ListSchedules
+    | ShowSchedule
+    | ListRules
+    | ShowRule
+    | ListFires
+    | ListHosts
+    | ShowHost
     | ListPins
     | ListEvents
 )
@@ -178,6 +199,12 @@ AnyAnswer = (
     | JobView
     | Inventories
     | InventoryView
+    | Schedules
+    | ScheduleView
+    | Rules
+    | RuleView
+    | Fires
+    | Hosts
     | Pins
     | Events
 )

@@ -6,10 +6,24 @@ import hashlib
 from pathlib import Path
 
 from exocomp.config import Layout
-from exocomp.errors import NotFound
-from exocomp.model import Pin, Workflow, Workspace
+from exocomp.errors import ExocompError, NotFound
+from exocomp.model import Fire, Outcome, Pin, Rule, Schedule, Work, Workflow, Workspace
+from exocomp.protocol import converging as v
 from exocomp.protocol import queries as q
-from exocomp.store import events, inventories, jobs, pins, steps, workflows, workspaces
+from exocomp.store import (
+    events,
+    fires,
+    hosts,
+    inventories,
+    jobs,
+    pins,
+    rules,
+    schedules,
+    steps,
+    targets,
+    workflows,
+    workspaces,
+)
 from exocomp.store.store import Store, open_reader
 
 
@@ -29,8 +43,15 @@ def answer(store: Store, layout: Layout, query: q.AnyQuery) -> q.AnyAnswer:
             return q.Workspaces(workspaces=tuple(_workspace(store, space) for space in workspaces.every(store)))
         case q.ShowWorkspace(name=name):
             return _workspace(store, workspaces.get(store, name))
-        case q.ListWorkflows(kinds=kinds, workspace=workspace, limit=limit):
-            found = workflows.every(store, kinds, workspace, limit)
+        case q.ListWorkflows():
+            found = workflows.every(
+                store,
+                query.kinds,
+                workspace=query.workspace,
+                inventory=query.inventory,
+                origin=query.origin,
+                limit=query.limit,
+            )
             return q.Workflows(workflows=tuple(_workflow(store, workflow) for workflow in found))
         case q.ShowWorkflow(id=id, kinds=kinds):
             return _workflow(store, workflows.find(store, id, kinds))
@@ -49,6 +70,21 @@ def answer(store: Store, layout: Layout, query: q.AnyQuery) -> q.AnyAnswer:
             return q.Inventories(inventories=tuple(_inventory(store, name) for name, _ in inventories.names(store)))
         case q.ShowInventory(name=name, generation=generation):
             return _inventory(store, name, generation)
+        case v.ListSchedules():
+            return v.Schedules(schedules=tuple(_schedule(store, each) for each in schedules.every(store)))
+        case v.ShowSchedule(name=name):
+            return _schedule(store, schedules.get(store, name))
+        case v.ListRules():
+            return v.Rules(rules=tuple(_rule(store, each) for each in rules.every(store)))
+        case v.ShowRule(name=name):
+            return _rule(store, rules.get(store, name))
+        case v.ListFires(source=source, name=name, limit=limit):
+            (schedules if source == "schedule" else rules).get(store, name)
+            return v.Fires(fires=fires.of(store, source, name, limit))
+        case v.ListHosts(inventory=inventory):
+            return v.Hosts(hosts=hosts.every(store, inventory))
+        case v.ShowHost(host=host):
+            return v.Hosts(hosts=hosts.named(store, host))
         case q.ListPins(host=host):
             return q.Pins(pins=pins.every(store) if host is None else _pins_of(store, host))
         case q.ListEvents():
@@ -93,6 +129,35 @@ def _inventory(store: Store, name: str, generation: int | None = None) -> q.Inve
         generations=inventories.numbers(store, name),
         sound=_digest(Path(standing)) == current.digest,
     )
+
+
+def _schedule(store: Store, schedule: Schedule) -> v.ScheduleView:
+    last = next(iter(fires.of(store, "schedule", schedule.name, 1)), None)
+    reason, hint = _standing_still(store, schedule.work, last)
+    return v.ScheduleView(schedule=schedule, last=last, fails_closed=reason, hint=hint)
+
+
+def _rule(store: Store, rule: Rule) -> v.RuleView:
+    last = next(iter(fires.of(store, "rule", rule.name, 1)), None)
+    reason, hint = _standing_still(store, rule.work, last)
+    return v.RuleView(rule=rule, last=last, fails_closed=reason, hint=hint)
+
+
+def _standing_still(store: Store, work: Work, last: Fire | None) -> tuple[str, str]:
+    """(why, what to do) when the latest fire was refused, or the next one would be for what the ledger knows."""
+    if last is not None and last.outcome is Outcome.REFUSED:
+        return last.reason, last.hint
+    try:
+        if work.kind == "play":
+            current = targets.resolve(store, work.target)
+            file = inventories.standing(store, work.target)
+            if _digest(Path(file)) != current.digest:
+                return f"the file of inventory {work.target} is altered or lost: {file}", "write it anew"
+        else:
+            workspaces.get(store, work.target)
+    except ExocompError as refusal:
+        return refusal.what, refusal.hint
+    return "", ""
 
 
 def _digest(file: Path) -> str | None:

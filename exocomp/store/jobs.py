@@ -7,7 +7,7 @@ from exocomp.model import Tier
 from exocomp.protocol.jobs import Job
 from exocomp.protocol.queries import AttemptView, HostResult
 from exocomp.store import rows
-from exocomp.store.store import Store
+from exocomp.store.store import Store, Transaction
 
 ONE = f"SELECT {rows.JOB} FROM job WHERE id = ?"
 MATCHING = """
@@ -21,9 +21,9 @@ HOSTS = f"SELECT {rows.HOST_RESULT} FROM host_result WHERE job = ? ORDER BY host
 TRIES = "SELECT count(*) FROM attempt JOIN job ON job.id = attempt.job WHERE job.workflow = ? AND job.step = ?"
 
 
-def get(store: Store, id: str) -> Job:
+def get(at: Store | Transaction, id: str) -> Job:
     """By exact id; raises NotFound."""
-    row = store.row(ONE, id)
+    row = at.row(ONE, id)
     if row is None:
         raise NotFound(f"no job {id!r}", hint="see `exocomp job list`")
     return rows.job(row)

@@ -26,7 +26,7 @@ from exocomp.protocol.queries import AttemptView, HostResult
 
 Row = tuple[Any, ...]
 
-WORKFLOW = "id, kind, workspace, playbook, options, state, created_at, ended_at, reason, hint"
+WORKFLOW = "id, kind, workspace, playbook, options, state, created_at, ended_at, reason, hint, inventory, key, origin"
 STEP = "workflow, position, name, stage, state, job, started_at, ended_at, reason, hint"
 JOB = "id, workflow, step, spec, key, state, attempt, created_at, ended_at, reason, hint"
 ATTEMPT = "number, state, started_at, ended_at, exit_code, tier, source, git_commit"
@@ -46,7 +46,7 @@ def workspace(row: Row) -> Workspace:
 
 
 def workflow(row: Row) -> Workflow:
-    id, kind, space, playbook, options, state, created_at, ended_at, reason, hint = row
+    id, kind, space, playbook, options, state, created_at, ended_at, reason, hint, inventory, key, origin = row
     return Workflow(
         id=id,
         kind=kind,
@@ -58,6 +58,9 @@ def workflow(row: Row) -> Workflow:
         ended_at=ended_at,
         reason=reason,
         hint=hint,
+        inventory=inventory,
+        key=key,
+        origin=origin,
     )
 
 

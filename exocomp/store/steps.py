@@ -9,10 +9,10 @@ import msgspec
 from exocomp.errors import IllegalMove, StaleMove
 from exocomp.model import MOVES, RunState, StepRow, StepState, Tier
 from exocomp.protocol.events import AttemptAdopted, AttemptLost, HostKeyRefused, StepMoved, WorkflowEnded
-from exocomp.protocol.jobs import Job
+from exocomp.protocol.jobs import Job, PlayJob
 from exocomp.protocol.mail import Report
 from exocomp.protocol.queries import HostResult
-from exocomp.store import pins, rows
+from exocomp.store import hosts, pins, rows
 from exocomp.store.store import Store, Transaction
 
 OF = f"SELECT {rows.STEP} FROM step WHERE workflow = ? ORDER BY position"
@@ -28,6 +28,7 @@ ADD_JOB = """
 INSERT INTO job (id, workflow, step, kind, spec, key, state, attempt, created_at)
 VALUES (?, ?, ?, ?, ?, ?, 'running', 1, ?)
 """
+USE = "UPDATE workflow SET generation = ? WHERE id = ? AND generation IS NULL"
 NEXT_ATTEMPT = "UPDATE job SET attempt = attempt + 1 WHERE id = ? AND state = 'running'"
 ADD_ATTEMPT = "INSERT INTO attempt (job, number, state, started_at, tier) VALUES (?, ?, 'running', ?, ?)"
 END_ATTEMPT = """
@@ -119,6 +120,8 @@ def release(store: Store, step: StepRow, job: Job, tier: Tier | None = None) -> 
             spec = msgspec.json.encode(job.spec).decode()
             tx.run(ADD_JOB, job.id, step.workflow, step.name, job.kind, spec, job.key, tx.now)
         tx.run(ADD_ATTEMPT, job.id, job.attempt, tx.now, tier and tier.value)
+        if isinstance(job.spec, PlayJob):
+            tx.run(USE, job.spec.generation.number, step.workflow)
         move(tx, step, StepState.RUNNING, job=job.id, attempt=job.attempt)
     return job
 
@@ -147,6 +150,7 @@ def settle(store: Store, step: StepRow, report: Report, new: StepState, capture:
         if tx.run(END_JOB, state.value, tx.now, report.reason, report.hint, report.job) != 1:
             raise StaleMove(f"job {report.job} is not running")
         put_hosts(tx, report.job, report.hosts)
+        hosts.record(tx, report)
         workspace = workspace_of(tx, step.workflow)
         for host, name, recorded, offered in report.refused:
             tx.event(

@@ -13,11 +13,11 @@ from exocomp.protocol.events import CancelRequested, HostAnswered, WorkflowRetri
 from exocomp.protocol.mail import Answered
 from exocomp.protocol.queries import HostResult
 from exocomp.store import rows, steps
-from exocomp.store.store import Store
+from exocomp.store.store import Store, Transaction
 
 ADD = """
-INSERT INTO workflow (id, kind, workspace, playbook, options, state, created_at, generation)
-VALUES (?, ?, ?, ?, ?, 'running', ?, ?)
+INSERT INTO workflow (id, kind, workspace, playbook, options, state, created_at, generation, inventory, key, origin)
+VALUES (?, ?, ?, ?, ?, 'running', ?, ?, ?, ?, ?)
 """
 ADD_STEP = "INSERT INTO step (workflow, position, name, stage, state) VALUES (?, ?, ?, ?, ?)"
 ONE = f"SELECT {rows.WORKFLOW} FROM workflow WHERE id = ?"
@@ -29,8 +29,10 @@ LATEST = "SELECT id FROM workflow WHERE ?1 = '' OR instr(?1, '|' || kind || '|')
 LIST = f"""
 SELECT {rows.WORKFLOW} FROM workflow
 WHERE (?1 = '' OR instr(?1, '|' || kind || '|')) AND (?2 IS NULL OR workspace = ?2)
-ORDER BY rowid DESC LIMIT ?3
+  AND (?3 IS NULL OR inventory = ?3) AND (?4 IS NULL OR origin = ?4)
+ORDER BY rowid DESC LIMIT ?5
 """
+OF_KEY = f"SELECT {rows.WORKFLOW} FROM workflow WHERE key = ? AND state = 'running' ORDER BY rowid"
 ROTATIONS = f"""
 SELECT {rows.WORKFLOW} FROM workflow
 WHERE kind = 'rotate' AND workspace = ? AND json_extract(options, '$.fleet_key') = ? ORDER BY rowid
@@ -45,7 +47,7 @@ CANCELLING = "SELECT cancelling FROM workflow WHERE id = ?"
 CANCEL = "UPDATE workflow SET cancelling = 1 WHERE id = ? AND state = 'running' AND cancelling = 0"
 REOPEN = """
 UPDATE workflow SET state = 'running', cancelling = 0, ended_at = NULL, reason = '', hint = '',
-  generation = coalesce((SELECT number FROM inventory WHERE name = 'tf:' || workflow.workspace), generation)
+  generation = coalesce((SELECT number FROM inventory WHERE name = workflow.inventory), generation)
 WHERE id = ? AND state != 'running'
 """
 FRESH = """
@@ -57,20 +59,28 @@ WHERE workflow = ? AND name = ?
 def begin(store: Store, workflow: Workflow, chain: Sequence[tuple[str, str]], generation: int | None = None) -> None:
     """Record a workflow and its (name, stage) rows, the first one ready; `generation` binds it to an inventory's."""
     with store.transaction("begin") as tx:
-        options = msgspec.json.encode(workflow.options).decode()
-        tx.run(ADD, workflow.id, workflow.kind, workflow.workspace, workflow.playbook, options, tx.now, generation)
-        for position, (name, stage) in enumerate(chain):
-            state = StepState.READY if position == 0 else StepState.BLOCKED
-            tx.run(ADD_STEP, workflow.id, position, name, stage, state.value)
-        tx.event(
-            WorkflowStarted(
-                workflow=workflow.id,
-                workspace=workflow.workspace,
-                kind=workflow.kind,
-                steps=tuple(name for name, _ in chain),
-                playbook=workflow.playbook,
-            )
+        add(tx, workflow, chain, generation)
+
+
+def add(tx: Transaction, workflow: Workflow, chain: Sequence[tuple[str, str]], generation: int | None = None) -> None:
+    """As `begin`, in a transaction that records more."""
+    options = msgspec.json.encode(workflow.options).decode()
+    what = (workflow.id, workflow.kind, workflow.workspace, workflow.playbook, options)
+    tx.run(ADD, *what, tx.now, generation, workflow.inventory, workflow.key, workflow.origin)
+    for position, (name, stage) in enumerate(chain):
+        state = StepState.READY if position == 0 else StepState.BLOCKED
+        tx.run(ADD_STEP, workflow.id, position, name, stage, state.value)
+    tx.event(
+        WorkflowStarted(
+            workflow=workflow.id,
+            workspace=workflow.workspace,
+            kind=workflow.kind,
+            steps=tuple(name for name, _ in chain),
+            playbook=workflow.playbook,
+            inventory=workflow.inventory,
+            origin=workflow.origin,
         )
+    )
 
 
 def cancel(store: Store, workflow: Workflow) -> None:
@@ -94,6 +104,11 @@ def cancel(store: Store, workflow: Workflow) -> None:
 def retry(store: Store, workflow: Workflow, from_step: str) -> None:
     """Make `from_step` ready and all later steps blocked, over the inventory as it stands now."""
     with store.transaction("retry") as tx:
+        if workflow.key and (others := of_key(tx, workflow.key)) and workflow.state is not RunState.RUNNING:
+            raise Conflict(
+                f"{others[0].id} runs with the concurrency key {workflow.key!r} of {workflow.id}",
+                hint=f"retry when it has ended: exocomp provision watch {others[0].id}",
+            )
         if tx.run(REOPEN, workflow.id) != 1:
             raise Conflict(f"{workflow.id} is still running", hint=f"exocomp provision watch {workflow.id}")
         tx.event(WorkflowRetried(workflow=workflow.id, workspace=workflow.workspace, from_step=from_step))
@@ -153,9 +168,22 @@ def find(store: Store, wanted: str, kinds: Sequence[str] = ()) -> Workflow:
     return get(store, wanted)
 
 
-def every(store: Store, kinds: Sequence[str], workspace: str | None, limit: int) -> tuple[Workflow, ...]:
+def every(
+    store: Store,
+    kinds: Sequence[str] = (),
+    *,
+    workspace: str | None = None,
+    inventory: str | None = None,
+    origin: str | None = None,
+    limit: int = 50,
+) -> tuple[Workflow, ...]:
     """Newest first."""
-    return tuple(map(rows.workflow, store.rows(LIST, _joined(kinds), workspace, limit)))
+    return tuple(map(rows.workflow, store.rows(LIST, _joined(kinds), workspace, inventory, origin, limit)))
+
+
+def of_key(at: Store | Transaction, key: str) -> tuple[Workflow, ...]:
+    """Those with this concurrency key that have not ended, oldest first: the first may go on, the others wait."""
+    return tuple(map(rows.workflow, at.rows(OF_KEY, key)))
 
 
 def rotations(store: Store, workspace: str, fingerprint: str) -> tuple[Workflow, ...]:

@@ -7,7 +7,7 @@ import msgspec
 from exocomp.errors import Conflict, NotFound
 from exocomp.model import Workspace
 from exocomp.protocol.events import WorkspaceAdded, WorkspaceRemoved
-from exocomp.store import rows
+from exocomp.store import inventories, rows
 from exocomp.store.store import Store
 
 ALL = "SELECT spec FROM workspace ORDER BY name"
@@ -31,8 +31,11 @@ def add(store: Store, workspace: Workspace) -> None:
         tx.event(WorkspaceAdded(workspace=workspace.name, directory=workspace.directory))
 
 
-def remove(store: Store, name: str) -> None:
-    """Forget the workspace and its standing inventory; raises Conflict while a workflow runs over it."""
+def remove(store: Store, name: str, *, force: bool = False) -> None:
+    """Forget the workspace and its standing inventory.
+
+    Raises Conflict while a workflow runs over it, or schedules or rules target it, unless forced.
+    """
     with store.transaction("remove_workspace") as tx:
         if not tx.row(ONE, name):
             raise unknown(name)
@@ -41,6 +44,7 @@ def remove(store: Store, name: str) -> None:
                 f"workspace {name!r} is in use by {busy[0]}",
                 hint=f"wait for it, or `exocomp provision cancel {busy[0]}`",
             )
+        inventories.untargeted(tx, f"tf:{name}", name, force=force)
         tx.run(RETIRE, name)
         tx.run(REMOVE, name)
         tx.event(WorkspaceRemoved(workspace=name))

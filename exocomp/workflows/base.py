@@ -19,7 +19,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     """The facts that a step may look at."""
 
     workflow: Workflow
-    workspace: Workspace
+    workspace: Workspace | None = None
     generation: Generation | None = None
     runbooks: str = ""  # directory of the seeded ones
     data_dir: str = ""
@@ -27,14 +27,14 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def inventory(self) -> str:
-        return f"tf:{self.workspace.name}"
+        return self.workflow.inventory or ""
 
     def hosts_of(self) -> Generation:
         """The generation that the run works on; raises NotFound when there is none or it names no host."""
         if self.generation is None:
             raise NotFound(
                 f"inventory {self.inventory} was never materialized",
-                hint=f"apply the workspace first: exocomp workspace apply {self.workspace.name}",
+                hint=f"apply the workspace first: exocomp workspace apply {self.workflow.workspace}",
             )
         if not self.generation.hosts:
             raise NotFound(

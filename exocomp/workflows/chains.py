@@ -5,7 +5,7 @@ from __future__ import annotations
 from exocomp.errors import WrongUsage
 from exocomp.protocol.jobs import Verb
 from exocomp.workflows.base import Step
-from exocomp.workflows.configure import Configure
+from exocomp.workflows.configure import Configure, Play
 from exocomp.workflows.onboard import Onboard
 from exocomp.workflows.pin import Pin
 from exocomp.workflows.rotate import Push, Retire
@@ -21,8 +21,10 @@ CHAINS: dict[str, tuple[Step, ...]] = {
     "apply": (APPLY,),
     "destroy": (DESTROY,),
     "rotate": (Push(), Retire()),
+    "play": (Play(),),
 }
-WITH_PLAYBOOK = frozenset({"provision", "handoff"})
+WITH_PLAYBOOK = frozenset({"provision", "handoff", "play"})
+OVER_INVENTORY = frozenset({"play"})  # the others are of a workspace
 
 
 def chain(kind: str) -> tuple[Step, ...]:

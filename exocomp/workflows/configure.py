@@ -1,4 +1,4 @@
-"""Step 4: the user's play over the standing inventory."""
+"""Step 4: the user's play over the standing inventory; alone, it is the workflow `play`."""
 
 from __future__ import annotations
 
@@ -33,3 +33,8 @@ class Configure(base.Step, frozen=True, kw_only=True):
             ssh_identities=options.ssh_identities,
             egress=options.egress,
         )
+
+
+class Play(Configure, frozen=True, kw_only=True):
+    name: str = "play"
+    stage: str = "play"

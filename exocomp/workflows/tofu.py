@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
+from exocomp.errors import WrongUsage
 from exocomp.protocol.jobs import TofuJob, Verb
 from exocomp.workflows import base
 
@@ -15,9 +16,11 @@ class Tofu(base.Step, frozen=True, kw_only=True):
     interrupted: Literal["rerun", "reconcile"] = "reconcile"
 
     def key(self, run: base.Run) -> str | None:
-        return f"workspace:{run.workspace.name}"
+        return f"workspace:{run.workflow.workspace}"
 
     def order(self, run: base.Run) -> TofuJob:
+        if run.workspace is None:
+            raise WrongUsage("no workspace was named", hint="exocomp workspace list")
         return TofuJob(verb=self.verb, workspace=run.workspace)
 
 

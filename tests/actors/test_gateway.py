@@ -20,8 +20,9 @@ from exocomp.actors.gateway import Gateway, listen
 from exocomp.actors.intake import Intake
 from exocomp.actors.sequencer import Sequencer
 from exocomp.actors.tail import Tail
+from exocomp.actors.vendor import Vendor
 from exocomp.client import connect
-from exocomp.config import Layout
+from exocomp.config import Layout, Settings
 from exocomp.errors import Conflict, ExocompError, NotFound, WrongUsage
 from exocomp.model import RunOptions, Workspace
 from exocomp.protocol import codec
@@ -57,6 +58,7 @@ async def living() -> AsyncIterator[House]:
             intake,
             sequencer=house.box,
             keyscanner=house.runner,
+            vendor=Vendor(house.layout, Settings(), lambda event: None),
         )
         sequencer = Sequencer(
             house.store,

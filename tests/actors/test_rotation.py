@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from exocomp.actors.admission import Admission
 from exocomp.actors.rotation import Rotation
-from exocomp.model import Host, Workspace
+from exocomp.model import Host, Tier, Workspace
 from exocomp.protocol.commands import RotateFleetKey
 from exocomp.protocol.events import FleetKeyRotated
 from exocomp.protocol.mail import Captured
@@ -24,6 +25,9 @@ class House:
         self.keys = root / "keys"
         self.store: Store = open_writer(root / "exocomp.db")
         self.rotation = Rotation(self.store, self.keys)
+        self.admission = Admission(
+            self.store, standing=root.joinpath, runbooks="/runbooks", tier=Tier.ENFORCING, data_dir=str(root)
+        )
 
     def workspace(self, name: str, *hosts: Host) -> None:
         workspaces.add(self.store, Workspace(name=name, directory="/m", root="/m"))
@@ -34,7 +38,7 @@ class House:
             )
 
     def begin(self) -> list[str]:
-        return list(self.rotation.begin(RotateFleetKey()).workflows)
+        return list(self.rotation.begin(self.admission, RotateFleetKey()).workflows)
 
     def succeed(self, workflow: str) -> None:
         for number in range(2):
@@ -87,7 +91,7 @@ def test_said_again_it_starts_only_what_is_missing_with_the_same_key(house: Hous
     pending = FleetKey.pending(house.keys)
     house.succeed(first)
     house.fail(second)
-    again = house.rotation.begin(RotateFleetKey())
+    again = house.rotation.begin(house.admission, RotateFleetKey())
     assert again.done == ("a",)
     assert len(again.workflows) == 1
     assert set(again.workflows).isdisjoint({first, second})

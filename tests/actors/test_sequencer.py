@@ -37,7 +37,7 @@ class House:
         self.runner: Mailbox[Any] = Mailbox()
         self.sequencer = self.make()
 
-    def make(self, slots: int = 4) -> Sequencer:
+    def make(self, slots: int = 4, **more: Any) -> Sequencer:
         return Sequencer(
             self.store,
             mailbox=self.box,
@@ -46,6 +46,7 @@ class House:
             runbooks="/runbooks",
             keys=self.root / "keys",
             standing=lambda name: self.root / f"{name.removeprefix('tf:')}.json",
+            **more,
         )
 
     async def told(self, kind: type = RunJob) -> Any:
@@ -386,7 +387,7 @@ async def test_a_granted_port_is_waited_for_and_reaches_the_play(house: House, k
 async def test_a_key_file_that_no_job_may_read_is_refused_with_its_flag(
     house: House, key: str, options: RunOptions, refused: bool
 ) -> None:
-    house.sequencer._data_dir = "/data"
+    house.sequencer = house.make(data_dir="/data")
     async with living(house):
         id = await house.start(options=options)
         host = msgspec.structs.replace(WEB, identity_file=key)
@@ -398,7 +399,7 @@ async def test_a_key_file_that_no_job_may_read_is_refused_with_its_flag(
 
 
 async def test_without_a_jail_nothing_is_out_of_reach_and_the_tier_is_recorded(house: House) -> None:
-    house.sequencer._tier = Tier.OFF
+    house.sequencer = house.make(tier=Tier.OFF)
     async with living(house):
         await house.start()
         apply = await house.told()

@@ -61,7 +61,7 @@ def test_a_lost_standing_file_is_not_found_and_says_what_to_do(tmp_path: Path) -
     with pytest.raises(NotFound) as refusal:
         generations.check(generation(tmp_path), tmp_path / "edge.json")
     assert str(tmp_path / "edge.json") in refusal.value.what
-    assert "apply the workspace edge" in refusal.value.hint
+    assert "workspace apply edge" in refusal.value.hint
 
 
 def test_an_altered_standing_file_is_a_conflict(tmp_path: Path) -> None:
@@ -75,14 +75,6 @@ def test_an_altered_standing_file_is_a_conflict(tmp_path: Path) -> None:
 def test_a_standing_path_that_is_no_file_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(ExocompError, match="cannot be read"):
         generations.check(generation(tmp_path), tmp_path)
-
-
-def test_a_hostless_inventory_is_refused_with_the_remedy(tmp_path: Path) -> None:
-    latest, standing = generation(tmp_path, hosts=()), tmp_path / "edge.json"
-    generations.publish(Path(latest.path), standing)
-    with pytest.raises(ExocompError, match="tf:edge names no hosts") as refusal:
-        generations.check(latest, standing)
-    assert "ansible_inventory" in refusal.value.hint
 
 
 def test_a_run_gets_a_private_copy_of_exactly_its_generation(tmp_path: Path) -> None:
@@ -133,9 +125,7 @@ def test_names_and_paths_belong_together() -> None:
     assert generations.generations_path(layout, "tf:edge") != generations.standing_path(layout, "tf:edge")
 
 
-@pytest.mark.parametrize(
-    "name", ["edge", "tf:", "tf:../x", "tf:a/b", "tf:.x", "tf:-x", "tf:a\n", "TF:edge", "tf:" + "a" * 65]
-)
+@pytest.mark.parametrize("name", ["tf:", "tf:../x", "tf:a/b", "tf:.x", "tf:-x", "tf:a\n", "tf:" + "a" * 65])
 def test_a_name_that_is_no_safe_file_name_is_refused(name: str) -> None:
     with pytest.raises(WrongUsage, match="names no inventory"):
         generations.standing_path(Layout(Path("/x")), name)
@@ -144,3 +134,20 @@ def test_a_name_that_is_no_safe_file_name_is_refused(name: str) -> None:
 def test_the_captured_sentence_is_the_missions() -> None:
     message = generations.captured_message(2, Path("/x/edge.json"), 0)
     assert message == "captured 2 output(s) to inventory /x/edge.json naming 0 host(s)"
+
+
+@pytest.mark.parametrize("name", ["", "../x", "a/b", ".x", "-x", "a\n", "TF:edge", "a" * 65])
+def test_a_name_for_a_file_of_ones_own_is_refused_when_it_is_no_safe_file_name(name: str) -> None:
+    with pytest.raises(WrongUsage, match="is not usable"):
+        generations.standing_path(Layout(Path("/x")), name)
+
+
+def test_an_inventory_of_ones_own_never_shares_a_path_with_a_workspaces() -> None:
+    layout = Layout(Path("/x"))
+    for own, space in (("edge", "tf:edge"), ("generations", "tf:own"), ("own", "tf:generations")):
+        paths = [
+            path(layout, name)
+            for name in (own, space)
+            for path in (generations.standing_path, generations.generations_path)
+        ]
+        assert len(set(paths)) == 4

@@ -284,7 +284,7 @@ def test_the_latest_is_what_was_begun_last_also_when_the_clock_was_set_back(tmp_
     for id in ("wf_02", "wf_01"):
         workflows.begin(store, workflow(id), CHAIN)
     assert workflows.find(store, "latest").id == "wf_01"
-    assert [each.id for each in workflows.every(store, (), None, 9)] == ["wf_01", "wf_02"]
+    assert [each.id for each in workflows.every(store)] == ["wf_01", "wf_02"]
     store.close()
 
 
