@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from exocomp.cli.render import BAD, cells, clean, color_of, duration, fit, paint
-from exocomp.cli.views import stages
+from exocomp.cli.views import stages, target
 from exocomp.model import ENDED, StepState
 from exocomp.protocol import events as e
 from exocomp.protocol.jobs import Progress
@@ -35,9 +35,8 @@ class Board:
     """Fed in any order of events and progress; `picture` never needs more than the terminal has."""
 
     def __init__(self, view: WorkflowView) -> None:
-        self.title = " ".join(
-            filter(None, (view.workflow.kind, view.workflow.id, view.workflow.workspace, view.workflow.playbook))
-        )
+        flow = view.workflow
+        self.title = " ".join(filter(None, (flow.kind, flow.id, target(flow), flow.playbook)))
         self.rows = {
             s.name: Row(name=s.name, state=s.state, started_at=s.started_at, ended_at=s.ended_at, reason=s.reason)
             for s in stages(view)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from exocomp.cli import doing, output
 from exocomp.cli.options import Common
-from exocomp.protocol.commands import RetryWorkflow, Started, StartWorkflow
+from exocomp.protocol.commands import RetryWorkflow, RunSchedule, Started, StartWorkflow
+
+Begins = StartWorkflow | RetryWorkflow | RunSchedule
 
 
-def begin(common: Common, command: StartWorkflow | RetryWorkflow, *, wait: bool) -> int:
+def begin(common: Common, command: Begins, *, wait: bool) -> int:
     """Without `wait` print the workflow's id on stdout and how to follow it on stderr; with it, watch to the end."""
     if wait:
         return watch(common, command)
@@ -19,7 +21,7 @@ def begin(common: Common, command: StartWorkflow | RetryWorkflow, *, wait: bool)
     return 0
 
 
-def watch(common: Common, command: StartWorkflow | RetryWorkflow | None, id: str = "") -> int:
+def watch(common: Common, command: Begins | None, id: str = "") -> int:
     from exocomp.cli import live
 
     return live.watch(common, id=id, command=command)

@@ -1,4 +1,4 @@
-"""`exocomp host`: pin a host's keys by hand, and what is pinned."""
+"""`exocomp host`: how each host stands; pin a host's keys by hand, and what is pinned."""
 
 from __future__ import annotations
 
@@ -6,17 +6,56 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
-from exocomp.cli import doing, onboarding, output, reading, views
+from exocomp.cli import doing, host_views, onboarding, output, reading, views
 from exocomp.cli.options import COMMON, Common
 from exocomp.cli.workspace import Yes
 from exocomp.errors import WrongUsage
 from exocomp.protocol.commands import Done, ForgetHost
+from exocomp.protocol.converging import Hosts, ListHosts, ShowHost
 from exocomp.protocol.queries import ListPins, Pins
 
 app = App(name="host")
 known_hosts = App(name="known-hosts", help="Recorded host keys; all but forget work with the daemon down.")
 app.command(known_hosts)
 HostName = Annotated[str, Parameter(help="A host of an inventory, an address, or a known_hosts name.")]
+
+
+@app.command(name="list")
+def list_hosts(
+    *,
+    inventory: Annotated[str | None, Parameter(help="Only those of this inventory.")] = None,
+    common: Common = COMMON,
+) -> int:
+    """Every host of every standing inventory: pinned, onboarded, last converged and changed, out of reach.
+
+    Works with the daemon down.
+
+    For example:
+        exocomp host list
+        exocomp host list --inventory tf:edge
+    """
+    found = reading.ask(common, ListHosts(inventory=inventory), Hosts)
+    text = host_views.host_rows(found.hosts, width=output.width(), color=output.colored())
+    output.emit(common, found, text)
+    return 0
+
+
+@app.command(name="show")
+def show_host(
+    host: Annotated[str, Parameter(help="A host of a standing inventory, or an address.")],
+    /,
+    *,
+    common: Common = COMMON,
+) -> int:
+    """How one host stands, in each inventory that names it. Works with the daemon down.
+
+    For example:
+        exocomp host show web1
+        exocomp host show 203.0.113.5 --json
+    """
+    found = reading.ask(common, ShowHost(host=host), Hosts)
+    output.emit(common, found, host_views.hosts(found.hosts, color=output.colored()))
+    return 0
 
 
 @app.command

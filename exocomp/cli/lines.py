@@ -6,6 +6,7 @@ from datetime import tzinfo
 
 from exocomp.cli.render import clean, clock, color_of, duration, moment, paint
 from exocomp.protocol import events as e
+from exocomp.protocol import fired as f
 from exocomp.protocol.jobs import Progress
 
 
@@ -41,8 +42,10 @@ def _words(event: e.AnyEvent) -> tuple[str, str, str]:
         case e.StepQueued():
             return event.step, "queued", f"behind {event.behind}"
         case e.WorkflowStarted():
-            on = " with ".join(filter(None, (event.workspace, event.playbook)))
-            return event.kind, "started", f"{event.workflow} on {on}: {' → '.join(event.steps)}"
+            target = event.inventory if event.kind == "play" else event.workspace
+            on = " with ".join(filter(None, (target, event.playbook)))
+            by = f" by {event.origin}" if event.origin else ""
+            return event.kind, "started", f"{event.workflow} on {on}: {' → '.join(event.steps)}{by}"
         case e.WorkflowEnded():
             return (
                 "workflow",
@@ -82,6 +85,8 @@ def _more_words(event: e.AnyEvent) -> tuple[str, str, str]:
             return "inventory", "joined", f"{event.host} in {event.inventory}"
         case e.HostLeft():
             return "inventory", "left", f"{event.host} of {event.inventory}"
+        case e.ContentVendored():
+            return "vendor", "changed", ", ".join(event.entries) or "nothing"
         case e.WorkspaceAdded():
             return "workspace", "added", f"{event.workspace} {event.directory}"
         case e.WorkspaceRemoved():
@@ -92,7 +97,53 @@ def _more_words(event: e.AnyEvent) -> tuple[str, str, str]:
         case e.DaemonStopped():
             return "daemon", "stopped", f"{event.running} job(s) running on" if event.running else ""
         case _:
+            return _words_of_triggers(event)
+
+
+def _words_of_triggers(event: e.AnyEvent) -> tuple[str, str, str]:
+    """What stands ready to start something, and what came of it."""
+    match event:
+        case e.InventoryAdded():
+            content = f"{event.inventory} generation {event.generation} naming {event.hosts} host(s)"
+            return "inventory", "added" if event.changed else "ok", content
+        case e.InventoryRemoved():
+            return "inventory", "removed", event.inventory
+        case f.ScheduleAdded():
+            return "schedule", "added", f"{event.schedule} at {event.cron} {event.zone} on {event.target}"
+        case f.ScheduleRemoved():
+            return "schedule", "removed", event.schedule
+        case f.SchedulePaused():
+            return "schedule", "paused", event.schedule
+        case f.ScheduleResumed():
+            return "schedule", "resumed", event.schedule
+        case f.ScheduleFired():
+            return "schedule", event.outcome, f"{event.workflow} by {event.schedule}{_due(event.due_at)}"
+        case f.ScheduleSkipped():
+            return "schedule", event.outcome, f"{event.schedule}{_due(event.due_at)}: {event.reason}"
+        case f.ScheduleRefused():
+            why = _because(event.reason, event.hint)
+            return "schedule", "refused", f"{event.schedule}{_due(event.due_at)} started nothing: {why}"
+        case f.RuleAdded():
+            return "rule", "added", f"{event.rule} on {event.on}, for {event.target}"
+        case f.RuleRemoved():
+            return "rule", "removed", event.rule
+        case f.RuleEnabled():
+            return "rule", "enabled", event.rule
+        case f.RuleDisabled():
+            return "rule", "disabled", event.rule
+        case f.RuleFired():
+            return "rule", event.outcome, f"{event.workflow} by {event.rule} for event {event.event}"
+        case f.RuleSkipped():
+            return "rule", "skipped", f"{event.rule} for event {event.event}: {event.reason}"
+        case f.RuleRefused():
+            why = _because(event.reason, event.hint)
+            return "rule", "refused", f"{event.rule} for event {event.event} started nothing: {why}"
+        case _:
             return type(event).__name__, "", ""
+
+
+def _due(at: float | None) -> str:
+    return " by hand" if at is None else f" due {moment(at)}"
 
 
 def _because(reason: str, hint: str) -> str:

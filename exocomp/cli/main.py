@@ -6,9 +6,10 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 
-from cyclopts import App, CycloptsError, Parameter, UnusedCliTokensError
+from cyclopts import App, CycloptsError, Parameter, UnknownOptionError, UnusedCliTokensError
 
 from exocomp.cli import output
+from exocomp.cli.wording import NO_DELIMITER, said
 from exocomp.errors import ExocompError, WrongUsage
 
 NOUNS = {  # where it is written; its line in the list of commands
@@ -16,9 +17,11 @@ NOUNS = {  # where it is written; its line in the list of commands
     "workspace": ("workspace:app", "Register OpenTofu/Terraform root modules, plan, apply and destroy them."),
     "provision": ("provision:app", "The whole chain: apply, wait for ssh, onboard, configure."),
     "handoff": ("handoff:app", "The short chain: apply, configure."),
+    "playbook": ("playbook:app", "Run one play over an inventory; vendor what plays need; rules that start plays."),
+    "schedule": ("schedule:app", "Start plays, applies and plans at fixed times."),
     "job": ("job:app", "Single jobs of the chains: list, show, logs, cancel."),
-    "host": ("host:app", "Pin host keys; show what is pinned."),
-    "inventory": ("inventory:app", "Standing inventories and their generations."),
+    "host": ("host:app", "Every host and how far it has come; pin host keys."),
+    "inventory": ("inventory:app", "Standing inventories and their generations; add your own."),
     "events": ("events:events", "What happened, oldest first."),
     "fleet-key": ("fleet_key:app", "The key that the fleet trusts."),
     "config": ("config:app", "Settings and where each came from."),
@@ -65,10 +68,17 @@ def _run(tokens: list[str]) -> int:
         result = app(tokens, exit_on_error=False, print_error=False, result_action="return_value")
     except CycloptsError as error:
         words = " ".join(["exocomp", *(error.command_chain or ())])
-        raise WrongUsage(_said(error), hint=f"see `{words} --help`") from None
+        hint = f"see `{words} --help`"
+        if _takes_play(error.app) and isinstance(error, UnknownOptionError | UnusedCliTokensError):
+            hint = f"the playbook and the flags of its play stand after `--`: {hint}"
+        raise WrongUsage(said(error), hint=hint) from None
     except SystemExit as stop:
         return stop.code if isinstance(stop.code, int) else 0
     return result if isinstance(result, int) else 0
+
+
+def _takes_play(app: App | None) -> bool:
+    return app is not None and app.end_of_options_delimiter == NO_DELIMITER
 
 
 def make_app(*, listing: bool = False) -> App:
@@ -129,16 +139,6 @@ def _sorted(tokens: list[str]) -> list[str]:
     front, rest = tokens[:lead], tokens[lead:]
     end = rest.index("--") if "--" in rest else len(rest)
     return rest[:end] + front + rest[end:] if rest else front
-
-
-def _said(error: CycloptsError) -> str:
-    if isinstance(error, UnusedCliTokensError):
-        return f"too many arguments: {' '.join(map(repr, error.unused_tokens or ()))}"
-    error.verbose = False
-    text = str(error)
-    if text.endswith("..."):  # a list of commands that was cut short; the help that the hint names has all
-        text = text.partition(" Available commands: ")[0]
-    return text[:1].lower() + text[1:].rstrip(".") if text[1:2].islower() else text.rstrip(".")
 
 
 if __name__ == "__main__":

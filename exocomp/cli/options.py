@@ -52,13 +52,16 @@ COMMON = Common()
 class PlayFlags:
     """What is passed to the play."""
 
-    limit: Annotated[str | None, Parameter(group=PLAY, help="Hosts to limit the play to, as ansible takes them.")] = (
-        None
-    )
-    tags: Annotated[str | None, Parameter(group=PLAY, help="Run only tasks with these tags.")] = None
+    limit: Annotated[
+        str | None, Parameter(alias="-l", group=PLAY, help="Hosts to limit the play to, as ansible takes them.")
+    ] = None
+    tags: Annotated[str | None, Parameter(alias="-t", group=PLAY, help="Run only tasks with these tags.")] = None
     skip_tags: Annotated[str | None, Parameter(group=PLAY, help="Run no task with these tags.")] = None
-    check: Annotated[bool, Parameter(group=PLAY, help="Only check the play; the steps before it are real.")] = False
-    diff: Annotated[bool, Parameter(group=PLAY, help="Show what changes inside files.")] = False
+    check: Annotated[
+        bool,
+        Parameter(alias="-C", group=PLAY, help="Only check the play; the steps that a chain has before it are real."),
+    ] = False
+    diff: Annotated[bool, Parameter(alias="-D", group=PLAY, help="Show what changes inside files.")] = False
     extra_vars: Annotated[
         str | None,
         Parameter(name="--extra-vars", alias="-e", group=PLAY, help="A JSON object, or @FILE that holds one."),

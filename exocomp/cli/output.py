@@ -52,14 +52,19 @@ def plain(value: Any) -> Any:
         out = {} if tag is None else {"type": tag}
         for name in value.__struct_fields__:
             field = getattr(value, name)
-            timed = isinstance(field, float) and (name == "at" or name.endswith("_at"))
-            out[name] = iso(field) if timed else plain(field)
+            out[name] = _timed(field) if name == "at" or name.endswith("_at") else plain(field)
         return out
     if isinstance(value, tuple | list):
         return [plain(item) for item in value]
     if isinstance(value, dict):
         return {str(key): plain(item) for key, item in value.items()}
     return value
+
+
+def _timed(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return [_timed(item) for item in value]
+    return iso(value) if isinstance(value, float) else plain(value)
 
 
 def iso(at: float) -> str:

@@ -18,6 +18,7 @@ from exocomp.protocol.queries import ListWorkflows, ShowWorkflow, Workflows, Wor
 app = App(name="provision")
 KIND = "provision"
 CHAINS = ("provision", "handoff")
+LISTED = (*CHAINS, "play")
 
 Wait = Annotated[bool, Parameter(help="Stay until it ends and exit with its result; Ctrl-C only detaches.")]
 Id = Annotated[str, Parameter(help="A workflow id, a unique part of its beginning or end, or latest.")]
@@ -89,20 +90,28 @@ def _named(common: Common, id: str) -> str:
 def list_(
     *,
     workspace: Annotated[str | None, Parameter(help="Only those of this workspace.")] = None,
+    inventory: Annotated[str | None, Parameter(help="Only those whose plays run over this inventory.")] = None,
+    origin: Annotated[str | None, Parameter(help="Only what this started: schedule:NAME or rule:NAME.")] = None,
     every: Annotated[
         bool, Parameter(name="--all", help="Plans, applies and destroys of workspaces as well.")
     ] = False,
     limit: Annotated[int, Parameter(name=["--limit", "-n"], help="How many at most.")] = 20,
     common: Common = COMMON,
 ) -> int:
-    """Workflows, newest first.
+    """Chains and plays, newest first. Works with the daemon down.
 
     For example:
         exocomp provision list
         exocomp provision list --workspace edge -n 5
+        exocomp provision list --origin schedule:fleet-converge
     """
-    kinds = () if every else CHAINS
-    query = ListWorkflows(kinds=kinds, workspace=workspace, limit=parse.count(limit, "--limit"))
+    query = ListWorkflows(
+        kinds=() if every or origin is not None else LISTED,
+        workspace=workspace,
+        inventory=inventory,
+        origin=origin,
+        limit=parse.count(limit, "--limit"),
+    )
     found = reading.ask(common, query, Workflows)
     text = views.workflow_rows(found.workflows, now=time.time(), width=output.width(), color=output.colored())
     output.emit(common, found, text)

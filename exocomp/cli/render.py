@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime, tzinfo
 
 COLORS = {"red": 31, "green": 32, "yellow": 33, "blue": 34, "cyan": 36, "dim": 2, "bold": 1}
@@ -17,7 +17,7 @@ STATE_COLORS = {
     "blocked": "dim",
 }
 GOOD = frozenset({"answered", "pinned", "known", "ok", "changed"})
-WHOLE = frozenset({"ID", "NAME", "JOB", "WORKFLOW", "FINGERPRINT"})  # columns that are typed or compared again
+WHOLE = frozenset({"ID", "NAME", "HOST", "JOB", "WORKFLOW", "FINGERPRINT"})  # columns that are typed again
 LEAST = 9  # columns that a cut cell keeps
 BAD = frozenset({"silent", "refused", "failed", "unreachable", "error"})
 
@@ -94,11 +94,12 @@ def table(
     width: int | None = None,
     color: bool = False,
     colored: str = "STATE",
+    coloring: Callable[[str], str | None] | None = None,
 ) -> str:
     """Aligned columns two blanks apart; with `width`, the widest columns are cut until a row fits it.
 
     What has to be typed again (`WHOLE`) is never cut; where that leaves no room, other columns go, the last first.
-    The cells of the column called `colored` are painted by the state that they name.
+    The cells of the column called `colored` are painted by the state that they name, or as `coloring` says.
     """
     body = [[clean(cell) for cell in row] for row in rows]
     sizes = [max(cells(cell) for cell in column) for column in zip(head, *body, strict=True)]
@@ -113,7 +114,7 @@ def table(
         head, *body = [[row[place] for place in kept] for row in (head, *body)]
     lines = [paint(_row(head, sizes), "bold", color)]
     at = head.index(colored) if colored in head else None
-    lines += [_row(row, sizes, at, color) for row in body]
+    lines += [_row(row, sizes, at, color, coloring or color_of) for row in body]
     return "\n".join(lines)
 
 
@@ -121,12 +122,18 @@ def _across(sizes: Sequence[int]) -> int:
     return sum(sizes) + 2 * (len(sizes) - 1)
 
 
-def _row(row: Sequence[str], sizes: Sequence[int], painted: int | None = None, color: bool = False) -> str:
+def _row(
+    row: Sequence[str],
+    sizes: Sequence[int],
+    painted: int | None = None,
+    color: bool = False,
+    coloring: Callable[[str], str | None] = color_of,
+) -> str:
     out = []
     for place, (cell, size) in enumerate(zip(row, sizes, strict=True)):
         shown = fit(cell, size)
         padded = shown + " " * (size - cells(shown))
-        out.append(paint(padded, color_of(cell), color) if place == painted else padded)
+        out.append(paint(padded, coloring(cell), color) if place == painted else padded)
     return "  ".join(out).rstrip()
 
 

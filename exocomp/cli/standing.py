@@ -7,7 +7,9 @@ import re
 from pathlib import Path
 from typing import Any
 
+from exocomp.cli.inventory_views import mend
 from exocomp.errors import ExocompError
+from exocomp.inventory import own
 from exocomp.protocol.queries import InventoryView
 
 MASK = "********"
@@ -15,20 +17,25 @@ _SECRET = re.compile(r"passw|passphrase|secret|token|private_key|api_?key|creden
 
 
 def content(view: InventoryView) -> Any:
-    """The file of the generation shown; raises ExocompError when it cannot be read."""
+    """The file of the generation shown as a map; raises ExocompError when it cannot be read."""
     path = Path(view.current.path)
     try:
-        return masked(json.loads(path.read_text("utf-8")))
+        text = path.read_bytes()
     except OSError as error:
         what = f"cannot read {path}: {error.strerror}"
-        raise ExocompError(what, hint="run this as the daemon's user, or apply the workspace again") from None
+        raise ExocompError(what, hint=f"run this as the daemon's user, or: {mend(view.name)}") from None
+    try:
+        return masked(json.loads(text))
     except ValueError:
-        raise ExocompError(f"{path} is not JSON", hint="apply the workspace again") from None
+        found = own.as_map(text, path)  # an operator's file may be YAML
+        if found is None:
+            raise ExocompError(f"{path} is no inventory", hint=mend(view.name)) from None
+        return masked(found)
 
 
 def masked(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: MASK if _is_secret(key, item) else masked(item) for key, item in value.items()}
+        return {str(key): MASK if _is_secret(str(key), item) else masked(item) for key, item in value.items()}
     return [masked(item) for item in value] if isinstance(value, list) else value
 
 

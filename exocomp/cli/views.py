@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 
 from exocomp.cli.render import BAD, clean, color_of, duration, facts, moment, paint, table
-from exocomp.model import ENDED, Host, Pin, RunState, StepState, Workflow
+from exocomp.model import ENDED, Pin, RunState, StepState, Workflow
 from exocomp.protocol import queries as q
 from exocomp.protocol.jobs import Job
 
@@ -65,11 +65,12 @@ def ledger(view: q.WorkflowView, *, now: float, width: int | None = None, color:
     """The ledger view: a row a stage with state, attempts, job and duration, and the hosts inside."""
     flow = view.workflow
     state = paint(flow.state, color_of(flow.state), color)
-    on = " ".join(filter(None, (flow.workspace, flow.playbook)))
+    on = " ".join(filter(None, (target(flow), flow.playbook)))
     began = f"started {moment(flow.created_at)}, {took(flow.created_at, flow.ended_at, now)}"
     out = [f"{flow.kind} {flow.id}  {clean(on)}", f"{state}  {began}"]
     if view.generation is not None:
-        out[-1] += f"  inventory tf:{clean(flow.workspace or '')} generation {view.generation}"
+        out[-1] += f"  inventory {clean(flow.inventory or f'tf:{flow.workspace}')} generation {view.generation}"
+    out[-1] += "".join(f"  {clean(words)}" for words in _ordered_by(view))
     if tiers := sorted({step.tier.value for step in view.steps if step.tier is not None}):
         out[-1] += f"  sandbox {', '.join(tiers)}"
     rows = stages(view)
@@ -84,8 +85,28 @@ def ledger(view: q.WorkflowView, *, now: float, width: int | None = None, color:
         out.append(line)
         out += _inside(stage, color)
     if flow.reason and not any(stage.reason for stage in rows):
-        out += ["", *_why(flow.reason, flow.hint, color)]
+        out += ["", *why(flow.reason, flow.hint, color)]
     return "\n".join(out + _next(flow, rows))
+
+
+def target(flow: Workflow) -> str:
+    """What a person named: the inventory of a play, the workspace of a chain."""
+    return (flow.inventory if flow.kind == "play" else flow.workspace) or ""
+
+
+def _ordered_by(view: q.WorkflowView) -> list[str]:
+    """What started it and what it has to wait for, when that is more than a person."""
+    flow = view.workflow
+    words = [f"by {flow.origin}"] if flow.origin else []
+    words += [f"key {flow.key}"] if flow.key and flow.key != flow.origin else []
+    return [*words, "queued behind the one of its key that runs"] if is_queued(view) else words
+
+
+def is_queued(view: q.WorkflowView) -> bool:
+    """It holds a place in its key's queue, and has not begun."""
+    flow = view.workflow
+    begun = any(each.attempts or each.step.state not in (StepState.READY, StepState.BLOCKED) for each in view.steps)
+    return flow.key is not None and flow.state == RunState.RUNNING and not begun
 
 
 def _next(flow: Workflow, rows: Sequence[Stage]) -> list[str]:
@@ -107,10 +128,11 @@ def _inside(stage: Stage, color: bool) -> list[str]:
     out = [host_line(host, color=color) for host in hosts[:HOSTS_SHOWN]]
     if len(hosts) > HOSTS_SHOWN:
         out.append(f"    and {len(hosts) - HOSTS_SHOWN} more host(s)")
-    return out + [f"    {line}" for line in _why(stage.reason, stage.hint, color)]
+    return out + [f"    {line}" for line in why(stage.reason, stage.hint, color)]
 
 
-def _why(reason: str, hint: str, color: bool) -> list[str]:
+def why(reason: str, hint: str, color: bool) -> list[str]:
+    """A reason and what to do about it, a line each."""
     words = [paint(clean(reason), "red", color)] if reason else []
     return words + ([f"hint: {clean(hint)}"] if hint else [])
 
@@ -123,20 +145,23 @@ def host_line(host: q.HostResult, *, color: bool = False) -> str:
 
 
 def workflow_rows(workflows: Sequence[q.WorkflowView], *, now: float, width: int | None, color: bool) -> str:
+    """The column BY is there when something other than a person started one of them."""
+    by = any(v.workflow.origin for v in workflows)
     rows = [
         (
             v.workflow.id,
             v.workflow.kind,
             v.workflow.state,
-            _where(v),
-            v.workflow.workspace or "",
+            "queued" if is_queued(v) else _where(v),
+            target(v.workflow),
             Path(v.workflow.playbook).name if v.workflow.playbook else "",
             moment(v.workflow.created_at),
             took(v.workflow.created_at, v.workflow.ended_at, now),
+            *((v.workflow.origin,) if by else ()),
         )
         for v in workflows
     ]
-    head = ("ID", "KIND", "STATE", "AT", "WORKSPACE", "PLAYBOOK", "STARTED", "TOOK")
+    head = ("ID", "KIND", "STATE", "AT", "TARGET", "PLAYBOOK", "STARTED", "TOOK", *(("BY",) if by else ()))
     return table(head, rows, width=width, color=color)
 
 
@@ -228,38 +253,6 @@ def job(view: q.JobView, *, now: float, width: int | None, color: bool) -> str:
     ]
     out += [host_line(host, color=color) for host in view.hosts]
     return "\n".join(out)
-
-
-def inventory_rows(inventories: Sequence[q.InventoryView], *, width: int | None, color: bool) -> str:
-    rows = [
-        (i.name, str(i.current.number), str(len(i.current.hosts)), _sound(i), moment(i.current.created_at), i.file)
-        for i in inventories
-    ]
-    return table(("NAME", "GEN", "HOSTS", "STATE", "SINCE", "FILE"), rows, width=width, color=color)
-
-
-def inventory(view: q.InventoryView) -> str:
-    return facts(
-        [
-            ("name", view.name),
-            ("generation", f"{view.current.number} of {', '.join(map(str, view.generations))}"),
-            ("since", moment(view.current.created_at)),
-            ("made by", view.current.workflow or ""),
-            ("hosts", str(len(view.current.hosts))),
-            ("file", view.file),
-            ("state", _sound(view)),
-            ("sha256", view.current.digest),
-        ]
-    )
-
-
-def _sound(view: q.InventoryView) -> str:
-    return "sound" if view.sound else "altered or lost: apply the workspace again"
-
-
-def host_rows(hosts: Sequence[Host], *, width: int | None) -> str:
-    rows = [(h.name, h.address, str(h.port), h.user or "", h.connection, h.proxy or "") for h in hosts]
-    return table(("HOST", "ADDRESS", "PORT", "USER", "CONNECTION", "PROXY"), rows, width=width)
 
 
 def pin_rows(pins: Sequence[Pin], *, width: int | None) -> str:

@@ -10,8 +10,9 @@ from msgspec.structs import replace
 from exocomp.cli import lines, views
 from exocomp.cli.board import Board
 from exocomp.cli.render import cells, clean, duration, facts, fit, moment, table
-from exocomp.model import RunState, StepState, Tier, Trust
+from exocomp.model import Outcome, RunState, StepState, Tier, Trust
 from exocomp.protocol import events as e
+from exocomp.protocol import fired as f
 from exocomp.protocol.jobs import Progress
 from exocomp.protocol.queries import HostResult
 
@@ -155,6 +156,10 @@ EVENTS: list[tuple[e.AnyEvent, str]] = [
         "failed no (do)",
     ),
     (e.WorkflowStarted(workflow="wf", workspace="edge", kind="handoff", steps=("a", "b")), "wf on edge: a → b"),
+    (
+        e.WorkflowStarted(workflow="wf", kind="play", steps=("play",), inventory="lab", origin="schedule:s"),
+        "wf on lab: play by schedule:s",
+    ),
     (e.WorkflowEnded(workflow="wf", state=RunState.SUCCEEDED), "succeeded wf"),
     (e.WorkflowRetried(workflow="wf", from_step="wait"), "retried wf from wait"),
     (e.CancelRequested(workflow="wf"), "cancelling wf"),
@@ -181,6 +186,32 @@ EVENTS: list[tuple[e.AnyEvent, str]] = [
     (e.WorkspaceRemoved(workspace="e"), "removed e"),
     (e.DaemonStarted(version="1.0", running=2), "started 1.0, sandbox enforcing, 2 job(s) running"),
     (e.DaemonStopped(), "stopped"),
+    (e.InventoryAdded(inventory="lab", generation=2, hosts=3), "added lab generation 2 naming 3 host(s)"),
+    (e.InventoryRemoved(inventory="lab"), "removed lab"),
+    (e.ContentVendored(requirements="/r.yml", entries=("a.b 1.0",), digest="00"), "changed a.b 1.0"),
+    (
+        f.ScheduleAdded(schedule="s", cron="0 0 3 * * *", zone="UTC", target="tf:e"),
+        "added s at 0 0 3 * * * UTC on tf:e",
+    ),
+    (f.ScheduleRemoved(schedule="s"), "removed s"),
+    (f.SchedulePaused(schedule="s"), "paused s"),
+    (f.ScheduleResumed(schedule="s"), "resumed s"),
+    (f.ScheduleFired(workflow="wf", schedule="s", outcome=Outcome.QUEUED), "queued wf by s by hand"),
+    (
+        f.ScheduleSkipped(schedule="s", outcome=Outcome.MISSED, reason="too late", due_at=v.AT),
+        "missed s due 2023-11-1",
+    ),
+    (
+        f.ScheduleRefused(schedule="s", reason="no hosts", hint="apply", due_at=v.AT),
+        "started nothing: no hosts (apply)",
+    ),
+    (f.RuleAdded(rule="r", on="host.joined", target="tf:e"), "added r on host.joined, for tf:e"),
+    (f.RuleRemoved(rule="r"), "removed r"),
+    (f.RuleEnabled(rule="r"), "enabled r"),
+    (f.RuleDisabled(rule="r"), "disabled r"),
+    (f.RuleFired(workflow="wf", rule="r", outcome=Outcome.STARTED, event=7), "started wf by r for event 7"),
+    (f.RuleSkipped(rule="r", reason="its own doing", event=7), "skipped r for event 7: its own doing"),
+    (f.RuleRefused(rule="r", reason="no hosts", event=7), "refused r for event 7 started nothing: no hosts"),
 ]
 
 
