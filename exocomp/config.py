@@ -29,6 +29,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     stage_limit_mib: Annotated[int, msgspec.Meta(ge=1)] = 256
     job_timeout_s: Annotated[float, msgspec.Meta(gt=0)] = 4 * 3600.0
     on_stop: Literal["leave", "finish"] = "leave"  # SIGTERM: leave running jobs to the next daemon, or wait for them
+    approval_expires_s: Annotated[float, msgspec.Meta(gt=0)] = 7 * 86400.0  # how long a plan waits for a decision
+    approver_is_not_requester: bool = False  # whoever asked for a workflow may not decide on its plan
     sandbox: Tier = Tier.ENFORCING  # what stands around every job; less only by this setting
 
 
@@ -71,6 +73,14 @@ class Layout(msgspec.Struct, frozen=True):
     @property
     def vendor(self) -> Path:
         return self.root / "vendor"
+
+    @property
+    def plans(self) -> Path:
+        return self.root / "plans"
+
+    @property
+    def master_key(self) -> Path:
+        return self.root / "master.key"
 
     @property
     def keys(self) -> Path:

@@ -15,8 +15,10 @@ from typing import Any
 import trio
 
 from exocomp import __version__, runbooks
+from exocomp.actors import plans
 from exocomp.actors.base import Mailbox
 from exocomp.actors.executor import LocalExecutor
+from exocomp.actors.expiry import Expiry
 from exocomp.actors.gateway import Gateway
 from exocomp.actors.intake import Intake
 from exocomp.actors.keyscanner import Keyscanner
@@ -35,8 +37,10 @@ from exocomp.model import Tier
 from exocomp.protocol.events import DaemonStarted, DaemonStopped
 from exocomp.protocol.mail import Drain, RunnerRestarted
 from exocomp.sandbox import tiers
-from exocomp.ssh.fleet_key import FleetKey
-from exocomp.store import events, inventories, pins, steps
+from exocomp.secrets import master
+from exocomp.secrets.sealing import Seal
+from exocomp.ssh.fleet_key import FleetKeys
+from exocomp.store import approvals, events, inventories, master_key, pins, steps
 from exocomp.store.store import Store, open_writer
 from exocomp.supervisor import Child, Escalated, Supervisor, single
 
@@ -55,7 +59,10 @@ def serve(settings: Settings) -> int:
     try:
         store = open_writer(layout.store)
         try:
-            return trio.run(_serve, settings, layout, store)
+            seal = master.unlock(layout, os.environ, master_key.known(store))
+            master_key.record(store, seal.id)
+            plans.sweep(layout, approvals.kept_plans(store))
+            return trio.run(_serve, settings, layout, store, seal)
         finally:
             store.close()
     finally:
@@ -93,7 +100,7 @@ def take(layout: Layout) -> int:
     return lock
 
 
-async def _serve(settings: Settings, layout: Layout, store: Store) -> int:
+async def _serve(settings: Settings, layout: Layout, store: Store, seal: Seal) -> int:
     tail = Tail(store, layout)
     store.rang = tail.ring
     sequencer_box: Mailbox[Any] = Mailbox()
@@ -103,14 +110,19 @@ async def _serve(settings: Settings, layout: Layout, store: Store) -> int:
     scheduler_box: Mailbox[Any] = Mailbox()
     runners = {"tofu": workers_box, "ansible": workers_box, "probe": prober_box, "scan": keyscanner_box}
     executor = LocalExecutor()
-    intake = Intake(store, layout)
-
-    def fleet_key() -> FleetKey:
-        return FleetKey.load_or_create(layout.keys)
+    fleet = FleetKeys(layout.keys, seal)
+    intake = Intake(store, layout, settings, fleet)
 
     async def run_workers(**started: Any) -> None:
         workers = Workers(
-            store, layout, settings, executor, mailbox=workers_box, boss=sequencer_box, fleet_key=fleet_key
+            store,
+            layout,
+            settings,
+            executor,
+            mailbox=workers_box,
+            boss=sequencer_box,
+            fleet=fleet,
+            seal=seal,
         )
         await workers.run(**started)
 
@@ -133,16 +145,21 @@ async def _serve(settings: Settings, layout: Layout, store: Store) -> int:
             runners=runners,
             slots=settings.workers,
             runbooks=str(runbooks.path("onboard.yml").parent),
-            keys=layout.keys,
+            keys=fleet,
             standing=lambda name: standing_path(layout, name),
             scheduler=scheduler_box,
             tier=settings.sandbox,
             data_dir=str(layout.root),
+            approval_expires_s=settings.approval_expires_s,
+            approver_apart=settings.approver_is_not_requester,
         )
         await sequencer.run(**started)
 
     async def run_scheduler(**started: Any) -> None:
         await Scheduler(store, intake, mailbox=scheduler_box, boss=sequencer_box).run(**started)
+
+    async def run_expiry(**started: Any) -> None:
+        await Expiry(store, boss=sequencer_box).run(**started)
 
     async def run_reactor(**started: Any) -> None:
         await Reactor(store, tail, intake, boss=sequencer_box).run(**started)
@@ -176,6 +193,7 @@ async def _serve(settings: Settings, layout: Layout, store: Store) -> int:
             Child(name="keyscanner", run=run_keyscanner, policy="restart", restarted=again("scan")),
             Child(name="sequencer", run=run_sequencer, policy="escalate"),
             Child(name="scheduler", run=run_scheduler, policy="escalate"),
+            Child(name="expiry", run=run_expiry, policy="restart"),
             Child(name="reactor", run=run_reactor, policy="restart"),
             Child(name="gateway", run=gateway.run, policy="restart"),
         )

@@ -72,7 +72,7 @@ MOVES: dict[StepState, frozenset[StepState]] = {
     _S.BLOCKED: frozenset({_S.READY, _S.CANCELLED}),
     _S.READY: frozenset({_S.RUNNING, _S.WAITING, _S.SUCCEEDED, _S.FAILED, _S.CANCELLED, _S.BLOCKED}),
     _S.WAITING: frozenset({_S.READY, _S.FAILED, _S.CANCELLED}),
-    _S.RUNNING: frozenset({_S.SUCCEEDED, _S.FAILED, _S.CANCELLED, _S.READY}),
+    _S.RUNNING: frozenset({_S.SUCCEEDED, _S.FAILED, _S.CANCELLED, _S.READY, _S.WAITING}),
     _S.SUCCEEDED: frozenset({_S.BLOCKED, _S.READY}),
     _S.FAILED: frozenset({_S.READY, _S.BLOCKED}),
     _S.CANCELLED: frozenset({_S.READY, _S.BLOCKED}),
@@ -107,13 +107,16 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     ssh_identities: tuple[str, ...] = ()
     egress: tuple[int, ...] = ()  # TCP ports that its plays may connect to, beside 22
     fleet_key: str | None = None  # of a rotation: the fingerprint of the key that it leads to
+    require_approval: bool = False  # a person decides on the plan before it is applied
+    allow_destroy: bool = False  # a plan that destroys needs no decision
 
 
 class Workflow(msgspec.Struct, frozen=True, kw_only=True):
     """A list of steps; `kind` names the chain, times are Unix seconds.
 
     `inventory` is what its plays run over. Of the running workflows with one `key` only the oldest has begun.
-    `origin` is `schedule:<name>` or `rule:<name>` when no person started it.
+    `origin` is `schedule:<name>` or `rule:<name>` when no person started it, `requester` the person as the daemon
+    knew them.
     """
 
     id: str
@@ -126,6 +129,7 @@ class Workflow(msgspec.Struct, frozen=True, kw_only=True):
     inventory: str | None = None
     key: str | None = None
     origin: str = ""
+    requester: str = ""
     ended_at: float | None = None
     reason: str = ""
     hint: str = ""

@@ -280,7 +280,7 @@ def _load(stamps: Path) -> dict[str, Any]:
 
 
 def _save(stamps: Path, seen: dict[str, Any]) -> None:
-    stamps.parent.mkdir(mode=0o700, exist_ok=True)
+    stamps.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=stamps.parent)
     with open(handle, "w") as out:
         json.dump(seen, out)

@@ -14,6 +14,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import load_ssh_private_key
+
 from exocomp.config import Settings
 from exocomp.drivers.ansible import order, outcome
 from exocomp.model import Exit, Generation, Host, Pin, Trust, Verdict
@@ -92,7 +95,9 @@ class Bench:
             name, (kind, blob) = entry.names[0], entry.key
             pin = Pin(name=name, key_type=kind, key=blob, trust=Trust.TOFU, pinned_at=0.0, fingerprint="")
             pins.setdefault(name, []).append(pin)
-        return companion((FleetKey(self.key.with_suffix(".pub").read_text(), self.key),), self.attempt, pins, users)
+        private = load_ssh_private_key(self.key.read_bytes(), None)
+        assert isinstance(private, Ed25519PrivateKey)
+        return companion((FleetKey(private.private_bytes_raw()),), self.attempt, pins, users)
 
     def run(self, spec: AttemptSpec) -> Exit:
         command = spec.commands[0]

@@ -11,7 +11,7 @@ from exocomp.inventory import generations
 from exocomp.model import RunState, Tier, Workflow
 from exocomp.protocol import commands as c
 from exocomp.protocol.mail import Captured
-from exocomp.store import inventories, targets, workflows, workspaces
+from exocomp.store import approvals, inventories, targets, workflows, workspaces
 from exocomp.store.store import Store, StoreUnwell
 from exocomp.workflows import base, chains
 
@@ -28,7 +28,9 @@ class Admission:
         self._tier = tier
         self._data_dir = data_dir
 
-    def admit(self, order: c.StartWorkflow, *, key: str | None = None, origin: str = "") -> Workflow:
+    def admit(
+        self, order: c.StartWorkflow, *, key: str | None = None, origin: str = "", requester: str = ""
+    ) -> Workflow:
         """The workflow to record.
 
         Raises ExocompError when there is no such chain or workspace, and for a play when its inventory is
@@ -50,6 +52,7 @@ class Admission:
             inventory=order.inventory if over else f"{targets.PREFIX}{order.workspace}",
             key=key,
             origin=origin,
+            requester=requester,
         )
         if over:
             self.check_target(workflow.inventory or "")
@@ -82,6 +85,7 @@ class Admission:
             runbooks=self._runbooks,
             data_dir=self._data_dir,
             jailed=self._tier is not Tier.OFF,
+            approved=approvals.latest(self._store, workflow.id),
         )
 
     def _workspace(self, order: c.StartWorkflow, over: bool) -> str | None:

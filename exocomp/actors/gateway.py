@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import logging
 import os
+import pwd
 import socket
 import stat
 import struct
@@ -74,7 +75,7 @@ class Gateway:
                 request = await wrap_server_stream(nursery, stream, max_message_size=codec.LARGEST)
                 websocket = await request.accept()
                 if uid in (os.getuid(), 0):
-                    await Session(self, websocket, nursery).run()
+                    await Session(self, websocket, nursery, name_of(uid)).run()
                 else:
                     log.warning("client of uid %s refused", uid)
                     refusal = NotAllowed(
@@ -88,9 +89,9 @@ class Gateway:
         except* Exception as group:
             log.error("client dropped", exc_info=group)  # a fault in serving one client is not every client's
 
-    async def carry_out(self, command: AnyCommand) -> AnyReply:
-        """Check a command at the door, then hand it to the actor which carries it out."""
-        ready = await self._intake.check(command)
+    async def carry_out(self, command: AnyCommand, by: str) -> AnyReply:
+        """Check a command of the caller `by` at the door, then hand it to the actor which carries it out."""
+        ready = await self._intake.check(command, by)
         if isinstance(ready, AnyReply):
             return ready
         if isinstance(ready, VendorContent):  # in the client's own task: who hangs up gives it up
@@ -103,10 +104,11 @@ class Gateway:
 class Session:
     """One client: hello, then commands, queries and subscriptions by id."""
 
-    def __init__(self, gateway: Gateway, websocket: WebSocketConnection, nursery: trio.Nursery) -> None:
+    def __init__(self, gateway: Gateway, websocket: WebSocketConnection, nursery: trio.Nursery, who: str) -> None:
         self._gateway = gateway
         self._websocket = websocket
         self._nursery = nursery
+        self._who = who
         self._following: dict[int, trio.CancelScope] = {}
 
     async def run(self) -> None:
@@ -136,7 +138,7 @@ class Session:
         try:
             match frame:
                 case codec.Do(id=id, command=command):
-                    await self._send(codec.Reply(id=id, reply=await gateway.carry_out(command)))
+                    await self._send(codec.Reply(id=id, reply=await gateway.carry_out(command, self._who)))
                 case codec.Ask(id=id, query=query):
                     found = answer(gateway._store, gateway._layout, query)
                     await self._send(codec.Answer(id=id, answer=found))
@@ -224,3 +226,11 @@ def peer_uid(stream: trio.SocketStream) -> int:
     """SO_PEERCRED of unix(7): the uid the client had when it connected."""
     credentials = stream.socket.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
     return int(struct.unpack("3i", credentials)[1])
+
+
+def name_of(uid: int) -> str:
+    """The user's name on this machine; `uid N` for one that has none."""
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return f"uid {uid}"

@@ -13,28 +13,35 @@ import trio
 
 from exocomp import schedule as cron
 from exocomp import triggers
+from exocomp.actors import projects
 from exocomp.actors.firing import order_of
 from exocomp.actors.loading import Limits, OwnFiles
 from exocomp.actors.rotation import Rotation
-from exocomp.config import Layout
+from exocomp.approval import ApprovalState
+from exocomp.config import Layout, Settings
 from exocomp.drivers.tofu import workspace as tofu
 from exocomp.errors import Conflict, ExocompError, WrongUsage
 from exocomp.model import Schedule, Work, Workspace
 from exocomp.protocol import commands as c
-from exocomp.protocol.mail import FireSchedule, Refusal, TakeInventory
-from exocomp.ssh.fleet_key import FleetKey
-from exocomp.store import inventories, schedules, targets, workspaces
+from exocomp.protocol.approving import DecideApproval
+from exocomp.protocol.mail import Begin, Decide, FireSchedule, Refusal, TakeInventory
+from exocomp.ssh.fleet_key import FleetKeys
+from exocomp.store import approvals, inventories, schedules, targets, workspaces
 from exocomp.store.store import Store, StoreUnwell
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_LONGEST_REASON = 500
+GATED = ("provision", "handoff", "apply", "destroy")
 
 
 class Intake:
     """The fleet key is made at first use."""
 
-    def __init__(self, store: Store, layout: Layout) -> None:
+    def __init__(self, store: Store, layout: Layout, settings: Settings, fleet: FleetKeys) -> None:
         self._store = store
         self._layout = layout
+        self._settings = settings
+        self._fleet = fleet
         self._own = OwnFiles(layout)
         self._limits = Limits(store, layout)
 
@@ -48,8 +55,11 @@ class Intake:
             return Refusal(what=error.what, hint=error.hint)
         return None
 
-    async def check(self, command: c.AnyCommand) -> c.AnyCommand | TakeInventory | FireSchedule | c.AnyReply:
-        """The command as it may be recorded, or its answer; raises ExocompError before anything changed."""
+    async def check(
+        self, command: c.AnyCommand, by: str = ""
+    ) -> c.AnyCommand | Begin | TakeInventory | FireSchedule | Decide | c.AnyReply:
+        """What the command of the caller `by` is to the actor that carries it out, or its answer; raises ExocompError
+        before anything changed."""
         match command:
             case c.AddWorkspace(workspace=workspace):
                 if workspace.name in {known.name for known in workspaces.every(self._store)}:
@@ -59,6 +69,7 @@ class Intake:
                 return await trio.to_thread.run_sync(self._remove, command, workspaces.get(self._store, command.name))
             case c.StartWorkflow():
                 await self._start(command)
+                return Begin(order=command, by=by)
             case c.AddInventory():
                 return await self._own.take(command)
             case c.AddSchedule(schedule=schedule):
@@ -72,6 +83,8 @@ class Intake:
                 self._work(rule.work)
             case c.RotateFleetKey():
                 check_play(command.ssh_identities, command.egress)
+            case DecideApproval():
+                return await self._decision(command, by)
             case c.ShowFleetKey():
                 return await self._show_fleet_key()
         return command
@@ -106,10 +119,23 @@ class Intake:
             )
         return command
 
+    async def _decision(self, command: DecideApproval, by: str) -> Decide:
+        approval = approvals.find(self._store, command.id)
+        if approval.state is not ApprovalState.OPEN:
+            raise approvals.decided(approval)
+        if not command.reason.isprintable() or len(command.reason) > _LONGEST_REASON:
+            raise WrongUsage(f"--reason is one printable line of at most {_LONGEST_REASON} characters")
+        now = {}
+        for path in approval.proposal.projects:
+            try:
+                now[path] = await trio.to_thread.run_sync(projects.digest, Path(path), self._layout, self._settings)
+            except ExocompError:
+                continue  # gone or unusable is not as it was asked, which the decision says
+        return Decide(approval=approval.id, approve=command.approve, projects=now, by=by, reason=command.reason)
+
     async def _show_fleet_key(self) -> c.FleetKeyShown:
-        keys = self._layout.keys
-        pending = await trio.to_thread.run_sync(FleetKey.pending, keys)
-        current = await trio.to_thread.run_sync(FleetKey.load_or_create, keys)
+        pending = await trio.to_thread.run_sync(self._fleet.pending)
+        current = await trio.to_thread.run_sync(self._fleet.current)
         shown = c.FleetKeyShown(public_key=current.public_line, fingerprint=current.fingerprint)
         if pending is None or pending.fingerprint == current.fingerprint:
             return shown
@@ -118,7 +144,7 @@ class Intake:
             pending=c.PendingKey(
                 public_key=pending.public_line,
                 fingerprint=pending.fingerprint,
-                lacking=Rotation(self._store, keys).lacking(pending.fingerprint),
+                lacking=Rotation(self._store, self._fleet).lacking(pending.fingerprint),
             ),
         )
 
@@ -148,6 +174,10 @@ class Intake:
             await self._limits.check(command.inventory, command.options.limit)
 
     def _flags(self, command: c.StartWorkflow) -> None:
+        if command.options.require_approval and command.kind not in GATED:
+            raise WrongUsage(f"--require-approval: a {command.kind} applies no plan", hint="leave it out")
+        if command.options.allow_destroy and command.kind != "apply":
+            raise WrongUsage(f"--allow-destroy is for an apply, not for a {command.kind}", hint="leave it out")
         for playbook in (command.playbook, command.options.onboard_playbook):
             if playbook is not None:
                 regular_file(Path(playbook), "playbook")

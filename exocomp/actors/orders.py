@@ -9,7 +9,7 @@ from exocomp.actors.admission import Admission
 from exocomp.errors import Conflict, WrongUsage
 from exocomp.model import Pin, Schedule, StepState, Trust
 from exocomp.protocol import commands as c
-from exocomp.protocol.mail import TakeInventory
+from exocomp.protocol.mail import Begin, TakeInventory
 from exocomp.ssh.keys import fingerprint, host_key
 from exocomp.store import inventories, pins, rules, schedules, steps, workflows, workspaces
 from exocomp.store.store import Store
@@ -18,7 +18,7 @@ from exocomp.workflows import chains
 _NAME = re.compile(r"[a-z0-9_.:%-]+|\[[a-z0-9_.:%-]+\]:[0-9]{1,5}")
 
 Order = (
-    c.StartWorkflow
+    Begin
     | c.CancelWorkflow
     | c.RetryWorkflow
     | c.AddWorkspace
@@ -41,8 +41,8 @@ Order = (
 def carry_out(store: Store, admission: Admission, order: Order) -> c.AnyReply:
     """Record the order; what was answered is on disk. Raises ExocompError before anything changed."""
     match order:
-        case c.StartWorkflow():
-            return start(store, admission, order)
+        case Begin(order=wanted, by=by):
+            return start(store, admission, wanted, by=by)
         case c.CancelWorkflow(id=id):
             workflow = workflows.find(store, id)
             workflows.cancel(store, workflow)
@@ -71,8 +71,10 @@ def carry_out(store: Store, admission: Admission, order: Order) -> c.AnyReply:
             return c.Done(message=f"host key of {name} forgotten")
 
 
-def start(store: Store, admission: Admission, order: c.StartWorkflow, generation: int | None = None) -> c.Started:
-    workflow = admission.admit(order)
+def start(
+    store: Store, admission: Admission, order: c.StartWorkflow, generation: int | None = None, *, by: str = ""
+) -> c.Started:
+    workflow = admission.admit(order, requester=by)
     steps_of = [(step.name, step.stage) for step in chains.chain(workflow.kind)]
     workflows.begin(store, workflow, steps_of, generation)
     return c.Started(workflow=workflow.id)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
 import trio
 
-from exocomp import runbooks, staging
-from exocomp.actors import jails
+from exocomp import staging
+from exocomp.actors import jails, plans, projects
 from exocomp.actors.names import hosts_file
 from exocomp.config import Layout, Settings
 from exocomp.drivers.ansible import order as ansible
@@ -18,12 +17,13 @@ from exocomp.drivers.ansible import pinned_ssh
 from exocomp.drivers.tofu import order as tofu
 from exocomp.drivers.tofu.files import read_record
 from exocomp.drivers.tofu.order import SOURCE
-from exocomp.errors import ExocompError
+from exocomp.errors import Conflict, ExocompError
 from exocomp.inventory import generations
 from exocomp.model import Host, Pin
 from exocomp.protocol.jobs import AttemptSpec, Job, PlayJob, TofuJob
+from exocomp.secrets.sealing import Seal
 from exocomp.ssh.companion import companion, users_of
-from exocomp.ssh.fleet_key import FleetKey
+from exocomp.ssh.fleet_key import FleetKeys
 from exocomp.ssh.known_hosts import render
 from exocomp.ssh.names import pin_name
 from exocomp.store import pins, steps
@@ -37,17 +37,18 @@ async def prepare(
     store: Store,
     layout: Layout,
     settings: Settings,
-    fleet_key: Callable[[], FleetKey],
+    fleet: FleetKeys,
+    seal: Seal,
 ) -> AttemptSpec:
     """Make the attempt's directory and what lies in it; raises ExocompError when the job can't be run as ordered."""
     directory.mkdir(mode=0o700, parents=True)
     match job.spec:
         case TofuJob() as spec:
-            return await trio.to_thread.run_sync(_engine, spec, directory, layout, settings)
+            return await trio.to_thread.run_sync(_engine, spec, directory, layout, settings, seal)
         case PlayJob() as spec:
             pinned = pins_of(store, spec.generation.hosts)
             (directory / "hosts").write_text(await hosts_file(spec.generation.hosts))
-            return await trio.to_thread.run_sync(_play, spec, directory, layout, settings, pinned, fleet_key)
+            return await trio.to_thread.run_sync(_play, spec, directory, layout, settings, pinned, fleet)
     raise TypeError(f"{job.kind} jobs are not run by the pool")
 
 
@@ -57,14 +58,16 @@ def pins_of(store: Store, hosts: tuple[Host, ...]) -> dict[str, tuple[Pin, ...]]
     return {name: found for name in names if (found := pins.of(store, name))}
 
 
-def _engine(job: TofuJob, directory: Path, layout: Layout, settings: Settings) -> AttemptSpec:
+def _engine(job: TofuJob, directory: Path, layout: Layout, settings: Settings, seal: Seal) -> AttemptSpec:
     spec = tofu.prepare(job, layout, directory, settings, os.environ)
+    if job.saved is not None:
+        plans.fetch(job.saved, directory, seal)
     (directory / "resolv.conf").write_text(jails.resolver(_text(Path("/etc/resolv.conf"))))
     jail = jails.of_engine(
         job,
         directory,
         layout.workspaces / job.workspace.name,
-        next(command.argv[0] for command in spec.commands if command.name == "plan"),
+        next(command.argv[0] for command in spec.commands if command.name in ("plan", "apply")),
         settings.sandbox,
     )
     return msgspec.structs.replace(spec, jail=jail)
@@ -76,13 +79,18 @@ def _play(
     layout: Layout,
     settings: Settings,
     pinned: dict[str, tuple[Pin, ...]],
-    fleet_key: Callable[[], FleetKey],
+    fleet: FleetKeys,
 ) -> AttemptSpec:
     own = tuple(str(pinned_ssh.identity(name, outside=layout.root)) for name in job.ssh_identities)
     job = msgspec.structs.replace(job, ssh_identities=own)
     playbook = Path(job.playbook)
-    root = playbook.parent if runbooks.is_seeded(playbook) else staging.project_root(playbook)
+    root = projects.root_of(playbook)
     staged = staging.stage(root, layout.stage, settings.stage_limit_mib << 20)
+    if job.approved not in (None, staged.digest):
+        raise Conflict(
+            f"the project of {playbook} is not what was approved",
+            hint="retry the workflow from its apply: it plans anew and asks again",
+        )
     shelved = tree.current(layout.vendor)  # one look: whatever is vendored meanwhile, the attempt keeps this tree
     vendored = None if shelved is None else shelved.path
     source = {"digest": staged.digest, "commit": staged.commit}
@@ -92,7 +100,7 @@ def _play(
     facts = layout.facts / (job.facts or "none")
     facts.mkdir(mode=0o700, parents=True, exist_ok=True)
     # The pending one first: when it is promoted between the two looks, it is seen as both, never as neither.
-    pending, current = FleetKey.pending(layout.keys), fleet_key()
+    pending, current = fleet.pending(), fleet.current()
     keys = (current,) if pending is None or pending.public_line == current.public_line else (current, pending)
     if job.retiring is not None:
         if keys[-1].fingerprint != job.retiring or len(keys) == 1:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from pathlib import Path
 
 from exocomp.actors import orders
 from exocomp.actors.admission import Admission
@@ -11,7 +10,7 @@ from exocomp.errors import ExocompError
 from exocomp.model import RunOptions, RunState
 from exocomp.protocol import commands as c
 from exocomp.protocol.events import FleetKeyRotated
-from exocomp.ssh.fleet_key import FleetKey
+from exocomp.ssh.fleet_key import FleetKeys
 from exocomp.store import events, inventories, workflows, workspaces
 from exocomp.store.store import Store, StoreUnwell
 
@@ -19,16 +18,16 @@ log = logging.getLogger(__name__)
 
 
 class Rotation:
-    """All that it knows are the pending key's file and the ledger; `keys` is the directory of the fleet's keys."""
+    """All that it knows are the pending key's file and the ledger."""
 
-    def __init__(self, store: Store, keys: Path) -> None:
+    def __init__(self, store: Store, keys: FleetKeys) -> None:
         self._store = store
         self._keys = keys
 
     def begin(self, admission: Admission, order: c.RotateFleetKey) -> c.Rotation:
         """Make or find the pending key and start what is missing; raises ExocompError when a key can't be used."""
-        FleetKey.load_or_create(self._keys)
-        fingerprint = FleetKey.begin_rotation(self._keys).fingerprint
+        self._keys.current()
+        fingerprint = self._keys.begin_rotation().fingerprint
         options = RunOptions(ssh_identities=order.ssh_identities, egress=order.egress, fleet_key=fingerprint)
         under_way, done = [], []
         for workspace, generation in self._concerned().items():
@@ -46,16 +45,16 @@ class Rotation:
     def conclude(self) -> None:
         """Promote the pending key once no workspace lacks it; raises StoreUnwell. An event tells it, and but once."""
         try:
-            pending = FleetKey.pending(self._keys)
+            pending = self._keys.pending()
             if pending is None:
                 return
             if not events.was_rotated(self._store, pending.fingerprint):
                 if self.lacking(pending.fingerprint):
                     return
-                replaced = FleetKey.load_or_create(self._keys).fingerprint
+                replaced = self._keys.current().fingerprint
                 rotated = FleetKeyRotated(fingerprint=pending.fingerprint, replaced=replaced)
                 events.note(self._store, "fleet_key_rotated", rotated)
-            FleetKey.promote(self._keys)
+            self._keys.promote()
         except StoreUnwell:
             raise
         except ExocompError as error:

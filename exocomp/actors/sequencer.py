@@ -13,6 +13,7 @@ from exocomp import ids
 from exocomp.actors import orders
 from exocomp.actors.admission import Admission
 from exocomp.actors.base import Actor, Mailbox
+from exocomp.actors.deciding import Deciding
 from exocomp.actors.firing import Firing
 from exocomp.actors.rotation import Rotation
 from exocomp.errors import Conflict, ExocompError
@@ -23,7 +24,9 @@ from exocomp.protocol.events import StepQueued
 from exocomp.protocol.jobs import Job, PlayJob
 from exocomp.protocol.mail import (
     Answered,
+    Decide,
     Drain,
+    ExpireApprovals,
     FireRule,
     FireSchedule,
     ReplanSchedule,
@@ -33,7 +36,8 @@ from exocomp.protocol.mail import (
     SchedulesChanged,
     StopJob,
 )
-from exocomp.store import events, inventories, jobs, steps, workflows
+from exocomp.ssh.fleet_key import FleetKeys
+from exocomp.store import approvals, events, inventories, jobs, steps, workflows
 from exocomp.store.store import Store, StoreUnwell, Transaction
 from exocomp.workflows import base, chains
 
@@ -46,6 +50,8 @@ Mail = (
     | FireSchedule
     | ReplanSchedule
     | FireRule
+    | Decide
+    | ExpireApprovals
     | Report
     | Answered
     | RunnerRestarted
@@ -68,11 +74,13 @@ class Sequencer(Actor[Mail]):
         runners: dict[str, Mailbox[Any]],
         slots: int,
         runbooks: str,
-        keys: Path,
+        keys: FleetKeys,
         standing: Callable[[str], Path],
         scheduler: Mailbox[Any] | None = None,
         tier: Tier = Tier.ENFORCING,
         data_dir: str = "",
+        approval_expires_s: float = 7 * 86400.0,
+        approver_apart: bool = False,
     ) -> None:
         super().__init__(mailbox=mailbox)
         self.store = store
@@ -80,6 +88,7 @@ class Sequencer(Actor[Mail]):
         self._slots = slots
         self._admission = Admission(store, standing=standing, runbooks=runbooks, tier=tier, data_dir=data_dir)
         self._firing = Firing(store, self._admission)
+        self._deciding = Deciding(store, expires_s=approval_expires_s, apart=approver_apart)
         self._rotation = Rotation(store, keys)
         self._scheduler = scheduler
         self._tier = tier
@@ -113,6 +122,10 @@ class Sequencer(Actor[Mail]):
                 reply = self._firing.by_hand(message) if message.due_at is None else self._firing.schedule(message)
             case FireRule():
                 reply = self._firing.rule(message)
+            case Decide():
+                reply = self._deciding.decide(message)
+            case ExpireApprovals():
+                self._deciding.expire()
             case ReplanSchedule():
                 self._firing.replan(message)
                 return None
@@ -175,6 +188,8 @@ class Sequencer(Actor[Mail]):
             return
         step = chains.step(workflow.kind, row.name)
         match step.settle(self._admission.run_of(workflow), report):
+            case base.Done() if report.proposal is not None:
+                self._deciding.ask(row, workflow, report)
             case base.Done():
                 self._succeed(row, workflow, report)
             case base.Again(reason=reason):
@@ -207,6 +222,8 @@ class Sequencer(Actor[Mail]):
                 standing=str(standing),
                 message=generations.captured_message(got.outputs, standing, len(got.hosts)),
             )
+            if got.moved:
+                approvals.moved_on(tx, workspace, workflow.id)
 
         return capture
 

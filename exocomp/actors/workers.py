@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ import msgspec
 import trio
 
 from exocomp import crash
-from exocomp.actors import jails, walls
+from exocomp.actors import jails, plans, walls
 from exocomp.actors.base import Actor, Mailbox
 from exocomp.actors.capture import Loader, capture, warm_loader
 from exocomp.actors.executor import Executor, was_started
@@ -24,7 +23,8 @@ from exocomp.model import Exit, Tier
 from exocomp.protocol.jobs import Job, PlayJob, TofuJob
 from exocomp.protocol.mail import Report, RunJob, StopJob
 from exocomp.sandbox import view
-from exocomp.ssh.fleet_key import FleetKey
+from exocomp.secrets.sealing import Seal
+from exocomp.ssh.fleet_key import FleetKeys
 from exocomp.store import jobs
 from exocomp.store.store import Store
 
@@ -41,7 +41,8 @@ class Workers(Actor[RunJob | StopJob]):
         *,
         mailbox: Mailbox[Any],
         boss: Mailbox[Any],
-        fleet_key: Callable[[], FleetKey],
+        fleet: FleetKeys,
+        seal: Seal,
     ) -> None:
         super().__init__(mailbox=mailbox)
         self._store = store
@@ -49,7 +50,8 @@ class Workers(Actor[RunJob | StopJob]):
         self._settings = settings
         self._executor = executor
         self._boss = boss
-        self._fleet_key = fleet_key
+        self._fleet = fleet
+        self._seal = seal
         self._stopping: set[str] = set()
         self._directories: dict[str, Path] = {}
         self._taken: set[tuple[str, int]] = set()
@@ -81,12 +83,16 @@ class Workers(Actor[RunJob | StopJob]):
         self._taken.discard((job.id, attempt))
         if isinstance(job.spec, TofuJob):
             tofu.tidy(directory)  # only now: until the report is on disk, the outputs may be needed again
+            if job.spec.saved is not None and report.outcome != "lost":
+                Path(job.spec.saved.path).unlink(missing_ok=True)
 
     async def _attempt(self, job: Job, attempt: int, directory: Path) -> Report:
         if not was_started(directory):
             shutil.rmtree(directory, ignore_errors=True)  # half prepared by a daemon that died
             try:
-                spec = await prepare(job, directory, self._store, self._layout, self._settings, self._fleet_key)
+                spec = await prepare(
+                    job, directory, self._store, self._layout, self._settings, self._fleet, self._seal
+                )
             except OSError as error:
                 raise _disk(f"cannot prepare the attempt {directory}", error) from error
             if job.id in self._stopping:
@@ -124,8 +130,14 @@ class Workers(Actor[RunJob | StopJob]):
         match job.spec:
             case TofuJob() as spec:
                 verdict = tofu.judge(spec, exit, directory)
+                if tofu.is_at_gate(spec, exit):
+                    asked = await trio.to_thread.run_sync(
+                        plans.propose, job, directory, self._layout, self._settings, self._seal
+                    )
+                    return msgspec.structs.replace(report, proposal=asked)
                 if verdict.ok and loader is not None and (directory / "outputs.json").exists():
                     captured = await capture(spec.workspace, directory, self._layout, loader)
+                    captured = msgspec.structs.replace(captured, moved=tofu.moved(directory))
                     return msgspec.structs.replace(report, captured=captured)
             case PlayJob() as spec:
                 verdict, hosts = ansible.judge(spec, exit, directory)

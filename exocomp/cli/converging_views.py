@@ -171,6 +171,7 @@ def flags(options: RunOptions) -> str:
     words: list[str] = []
     for name, value in (("limit", options.limit), ("tags", options.tags), ("skip-tags", options.skip_tags)):
         words += [] if value is None else [f"--{name}", shlex.quote(value)]
+    words += ["--allow-destroy"] if options.allow_destroy else []
     words += ["--check"] if options.check else []
     words += ["--diff"] if options.diff else []
     words += [f"--extra-vars ({', '.join(options.extra_vars)})"] if options.extra_vars else []

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from exocomp.cli import doing, output
 from exocomp.cli.options import Common
+from exocomp.errors import WrongUsage
 from exocomp.protocol.commands import RetryWorkflow, RunSchedule, Started, StartWorkflow
 
 Begins = StartWorkflow | RetryWorkflow | RunSchedule
 
 
-def begin(common: Common, command: Begins, *, wait: bool) -> int:
-    """Without `wait` print the workflow's id on stdout and how to follow it on stderr; with it, watch to the end."""
+def begin(common: Common, command: Begins, *, wait: bool, block: bool = True) -> int:
+    """Without `wait` print the workflow's id on stdout and how to follow it on stderr; with it, watch to the end,
+    or without `block` to a question."""
     if wait:
-        return watch(common, command)
+        return watch(common, command, block=block)
+    if not block:
+        raise WrongUsage("--no-block is for --wait", hint="without --wait nothing blocks")
     started = doing.do(common, command, Started)
     output.emit(common, started, started.workflow)
     if not common.as_json:
@@ -21,7 +25,7 @@ def begin(common: Common, command: Begins, *, wait: bool) -> int:
     return 0
 
 
-def watch(common: Common, command: Begins | None, id: str = "") -> int:
+def watch(common: Common, command: Begins | None, id: str = "", *, block: bool = True) -> int:
     from exocomp.cli import live
 
-    return live.watch(common, id=id, command=command)
+    return live.watch(common, id=id, command=command, block=block)

@@ -9,7 +9,7 @@ from cyclopts import App, Parameter
 from exocomp.cli import parse
 from exocomp.cli.following import begin
 from exocomp.cli.options import COMMON, PLAY_FLAGS, Common, PlayFlags
-from exocomp.cli.provision import Id, Wait, show_status
+from exocomp.cli.provision import Id, NoBlock, RequireApproval, Wait, show_status
 from exocomp.protocol.commands import StartWorkflow
 
 app = App(name="handoff")
@@ -22,7 +22,9 @@ def run(
     playbook: Annotated[str, Parameter(help="The play that configures the hosts.")],
     /,
     *,
+    require_approval: RequireApproval = False,
     wait: Wait = False,
+    no_block: NoBlock = False,
     play: PlayFlags = PLAY_FLAGS,
     common: Common = COMMON,
 ) -> int:
@@ -35,9 +37,9 @@ def run(
         kind=KIND,
         workspace=workspace,
         playbook=str(parse.regular_file(playbook, "playbook")),
-        options=parse.run_options(play),
+        options=parse.run_options(play, require_approval=require_approval),
     )
-    return begin(common, command, wait=wait)
+    return begin(common, command, wait=wait, block=not no_block)
 
 
 @app.command

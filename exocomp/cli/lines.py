@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import tzinfo
 
 from exocomp.cli.render import clean, clock, color_of, duration, moment, paint
+from exocomp.protocol import approving as a
 from exocomp.protocol import events as e
 from exocomp.protocol import fired as f
 from exocomp.protocol.jobs import Progress
@@ -66,6 +67,14 @@ def _words(event: e.AnyEvent) -> tuple[str, str, str]:
 
 def _more_words(event: e.AnyEvent) -> tuple[str, str, str]:
     match event:
+        case a.ApprovalAsked():
+            return event.step, "asks", f"{event.summary}: exocomp approval show {event.approval}"
+        case a.ApprovalDecided():
+            by = f" by {event.by}" if event.by else ""
+            why = f": {event.reason}" if event.reason else ""
+            return "approval", "approved" if event.approved else "rejected", f"{event.approval}{by}{why}"
+        case a.ApprovalVoided():
+            return "approval", "void", f"{event.approval}: {event.reason}"
         case e.HostAnswered():
             where = f"{event.address} port {event.port} after {duration(event.after_s)}"
             return "wait", "answered", " ".join(filter(None, (event.host, "at", where, event.banner)))

@@ -10,12 +10,14 @@ from pathlib import Path
 import msgspec
 import trio
 
+from exocomp.approval import ApprovalState
 from exocomp.cli import doing, output
 from exocomp.cli.lasting import Link, stay_connected
 from exocomp.cli.options import Common
 from exocomp.cli.shows import JsonShow, PlainShow, ScreenShow, Show
-from exocomp.errors import Bug, NotFound
+from exocomp.errors import Bug, NotAllowed, NotFound
 from exocomp.model import RunState, StepState
+from exocomp.protocol.approving import ApprovalAsked, Approvals, ListApprovals
 from exocomp.protocol.commands import AnyCommand, Started
 from exocomp.protocol.events import Recorded, StepMoved, WorkflowEnded
 from exocomp.protocol.jobs import Progress
@@ -28,11 +30,14 @@ DETACHED = 130
 _progress = msgspec.json.Decoder(Progress)
 
 
-def watch(common: Common, *, id: str = "", command: AnyCommand | None = None) -> int:
-    """Say `command` (else look up `id`), then show the workflow until it ends: 0 succeeded, 1 not, 130 detached."""
+def watch(common: Common, *, id: str = "", command: AnyCommand | None = None, block: bool = True) -> int:
+    """Say `command` (else look up `id`), then show the workflow until it ends: 0 succeeded, 1 not, 130 detached.
+
+    Without `block` it returns 4 as soon as the workflow waits for an approval.
+    """
     show = _show(common)
     try:
-        return doing.run(_watch, common.socket_file, id, command, show)
+        return doing.run(_watch, common.socket_file, id, command, show, block)
     finally:
         show.close()
 
@@ -43,14 +48,15 @@ def _show(common: Common) -> Show:
     return ScreenShow() if output.is_terminal(sys.stdout) else PlainShow()
 
 
-async def _watch(socket: Path, id: str, command: AnyCommand | None, show: Show) -> int:
+async def _watch(socket: Path, id: str, command: AnyCommand | None, show: Show, block: bool) -> int:
     async with stay_connected(socket, note=show.note) as link:
         since = (await link.client()).since
         if command is not None:
             reply = await link.do(command)
             id = reply.workflow if isinstance(reply, Started) else id
         view = await view_of(link, id)
-        detached = await until_interrupt(Watch(link, show, view).run, since, command is None)
+        watching = Watch(link, show, view, block)
+        detached = await until_interrupt(watching.run, since, command is None)
         if detached:
             show.close()
             id = view.workflow.id
@@ -58,6 +64,11 @@ async def _watch(socket: Path, id: str, command: AnyCommand | None, show: Show) 
             output.note(f"watch it: exocomp provision watch {id}")
             output.note(f"cancel it: exocomp provision cancel {id}")
             return DETACHED
+        if watching.asked and not (block or detached):
+            show.close()
+            id = view.workflow.id
+            output.note(f"{id} waits for an approval; watch it: exocomp provision watch {id}")
+            return NotAllowed.exit_code
         view = await view_of(link, view.workflow.id)
         show.end(view)
         return 0 if view.workflow.state == RunState.SUCCEEDED else 1
@@ -92,11 +103,13 @@ async def view_of(link: Link, id: str) -> WorkflowView:
 class Watch:
     """One workflow, from the state that `view` shows until its end."""
 
-    def __init__(self, link: Link, show: Show, view: WorkflowView) -> None:
+    def __init__(self, link: Link, show: Show, view: WorkflowView, block: bool = True) -> None:
         self._link = link
         self._show = show
         self._view = view
         self._id = view.workflow.id
+        self._block = block
+        self.asked = False
         self._tails: dict[tuple[str, int | None], trio.Event] = {}
 
     async def run(self, since: int, midway: bool) -> None:
@@ -111,8 +124,14 @@ class Watch:
                     job = await self._link.ask(ShowJob(id=each.step.job))
                     if isinstance(job, JobView):
                         self._tail(nursery, each.step.name, job.job.id, job.job.attempt)
+            if midway and any(each.step.state == StepState.WAITING for each in self._view.steps):
+                await self._ask()
+                if not self._block:
+                    nursery.cancel_scope.cancel()
             async for recorded in self._link.follow(since=since, workflow=self._id):
                 await self._take(nursery, recorded)
+                if self.asked and not self._block:
+                    break
                 if isinstance(recorded.event, WorkflowEnded) and await self._is_over():
                     break
             nursery.cancel_scope.cancel()
@@ -124,8 +143,17 @@ class Watch:
                 for done in list(self._tails.values()):
                     await done.wait()
         self._show.event(recorded)
+        if isinstance(event, ApprovalAsked):
+            await self._ask()
         if isinstance(event, StepMoved) and event.new == StepState.RUNNING and event.job:
             self._tail(nursery, event.step, event.job, event.attempt)
+
+    async def _ask(self) -> None:
+        """Show the question that is open."""
+        found = await self._link.ask(ListApprovals(state=ApprovalState.OPEN, workflow=self._id))
+        for approval in found.approvals if isinstance(found, Approvals) else ():
+            self.asked = True
+            self._show.question(approval)
 
     async def _is_over(self) -> bool:
         # An end that was followed by a retry is not the end.

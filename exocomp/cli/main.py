@@ -19,6 +19,7 @@ NOUNS = {  # where it is written; its line in the list of commands
     "handoff": ("handoff:app", "The short chain: apply, configure."),
     "playbook": ("playbook:app", "Run one play over an inventory; vendor what plays need; rules that start plays."),
     "schedule": ("schedule:app", "Start plays, applies and plans at fixed times."),
+    "approval": ("approval:app", "What plans ask before they are applied, and the decision."),
     "job": ("job:app", "Single jobs of the chains: list, show, logs, cancel."),
     "host": ("host:app", "Every host and how far it has come; pin host keys."),
     "inventory": ("inventory:app", "Standing inventories and their generations; add your own."),
@@ -31,7 +32,7 @@ EXIT_CODES = """\
 1    the work failed
 2    wrong usage; nothing was changed
 3    no daemon answers on the socket
-4    refused: the caller may not do this
+4    it waits for an approval (--wait --no-block), or the caller may not do this
 5    a named thing does not exist
 6    conflict: it exists, changed meanwhile, or is in use
 130  detached by Ctrl-C; what was running goes on

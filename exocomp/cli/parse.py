@@ -107,7 +107,9 @@ def directory(text: str, what: str) -> Path:
     return path
 
 
-def run_options(play: PlayFlags, *, ssh_wait: str = "5m", onboard_playbook: str | None = None) -> RunOptions:
+def run_options(
+    play: PlayFlags, *, ssh_wait: str = "5m", onboard_playbook: str | None = None, require_approval: bool = False
+) -> RunOptions:
     return RunOptions(
         ssh_wait_s=seconds(ssh_wait, "--ssh-wait"),
         onboard_playbook=str(regular_file(onboard_playbook, "--onboard-playbook"))
@@ -121,6 +123,7 @@ def run_options(play: PlayFlags, *, ssh_wait: str = "5m", onboard_playbook: str 
         extra_vars=extra_vars(play.extra_vars),
         ssh_identities=tuple(str(regular_file(path, "--ssh-identity")) for path in play.ssh_identity),
         egress=ports(play.egress),
+        require_approval=require_approval,
     )
 
 

@@ -20,6 +20,13 @@ KIND = "provision"
 CHAINS = ("provision", "handoff")
 LISTED = (*CHAINS, "play")
 
+NoBlock = Annotated[
+    bool,
+    Parameter(name="--no-block", help="With --wait: exit with 4 when it waits for an approval."),
+]
+RequireApproval = Annotated[
+    bool, Parameter(help="Apply nothing before a person has decided on the plan: exocomp approval decide.")
+]
 Wait = Annotated[bool, Parameter(help="Stay until it ends and exit with its result; Ctrl-C only detaches.")]
 Id = Annotated[str, Parameter(help="A workflow id, a unique part of its beginning or end, or latest.")]
 
@@ -32,7 +39,9 @@ def run(
     *,
     ssh_wait: Annotated[str, Parameter(help="How long to wait for every host's ssh: 90s, 5m, 1h30m.")] = "5m",
     onboard_playbook: Annotated[str | None, Parameter(help="Instead of the seeded onboarding runbook.")] = None,
+    require_approval: RequireApproval = False,
     wait: Wait = False,
+    no_block: NoBlock = False,
     play: PlayFlags = PLAY_FLAGS,
     common: Common = COMMON,
 ) -> int:
@@ -47,9 +56,11 @@ def run(
         kind=KIND,
         workspace=workspace,
         playbook=str(parse.regular_file(playbook, "playbook")),
-        options=parse.run_options(play, ssh_wait=ssh_wait, onboard_playbook=onboard_playbook),
+        options=parse.run_options(
+            play, ssh_wait=ssh_wait, onboard_playbook=onboard_playbook, require_approval=require_approval
+        ),
     )
-    return begin(common, command, wait=wait)
+    return begin(common, command, wait=wait, block=not no_block)
 
 
 @app.command
@@ -143,14 +154,14 @@ def logs(
 
 
 @app.command
-def watch(id: Id = "latest", /, *, common: Common = COMMON) -> int:
+def watch(id: Id = "latest", /, *, no_block: NoBlock = False, common: Common = COMMON) -> int:
     """Watch a workflow to its end and exit with its result; Ctrl-C only detaches.
 
     For example:
         exocomp provision watch
         exocomp provision watch wf_06f2 --json
     """
-    return watch_it(common, None, _named(common, id))
+    return watch_it(common, None, _named(common, id), block=not no_block)
 
 
 @app.command
@@ -172,6 +183,7 @@ def retry(
     *,
     from_: Annotated[str | None, Parameter(name="--from", help="The step to begin with.")] = None,
     wait: Wait = False,
+    no_block: NoBlock = False,
     common: Common = COMMON,
 ) -> int:
     """Run again from the first step that did not succeed, or from the step named.
@@ -180,4 +192,4 @@ def retry(
         exocomp provision retry wf_06f2 --wait
         exocomp provision retry wf_06f2 --from configure
     """
-    return begin(common, RetryWorkflow(id=_named(common, id), from_step=from_), wait=wait)
+    return begin(common, RetryWorkflow(id=_named(common, id), from_step=from_), wait=wait, block=not no_block)

@@ -9,7 +9,7 @@ from cyclopts import App, Parameter
 from exocomp.cli import converging_views, doing, output, parse, reading
 from exocomp.cli.options import COMMON, Common
 from exocomp.cli.wording import NO_DELIMITER
-from exocomp.cli.work import Egress, Key, Kind, Rest, SshIdentity, work
+from exocomp.cli.work import AllowDestroy, Egress, Key, Kind, Rest, SshIdentity, work
 from exocomp.cli.workspace import Yes
 from exocomp.errors import WrongUsage
 from exocomp.model import Rule
@@ -39,6 +39,7 @@ def add(
     kind: Annotated[Kind, Parameter(help="A play over an inventory, or an apply or plan of a workspace.")] = "play",
     target: Annotated[str | None, Parameter(help="The workspace of an apply or plan.")] = None,
     concurrency_key: Key = None,
+    allow_destroy: AllowDestroy = False,
     egress: Egress = (),
     ssh_identity: SshIdentity = (),
     rest: Rest = (),
@@ -65,6 +66,7 @@ def add(
             egress=egress,
             ssh_identity=ssh_identity,
             rest=rest,
+            allow_destroy=allow_destroy,
             example=f"exocomp playbook rule add {named} --on {on} --inventory {inventory or target}",
         ),
     )

@@ -12,7 +12,7 @@ from exocomp.cli.following import begin
 from exocomp.cli.options import COMMON, Common
 from exocomp.cli.provision import Wait
 from exocomp.cli.wording import NO_DELIMITER
-from exocomp.cli.work import Egress, Key, Kind, Rest, SshIdentity, work
+from exocomp.cli.work import AllowDestroy, Egress, Key, Kind, Rest, SshIdentity, work
 from exocomp.cli.workspace import Yes
 from exocomp.model import CatchUp, Schedule
 from exocomp.protocol.commands import (
@@ -47,6 +47,7 @@ def add(
         Literal["none", "once"],
         Parameter(help="After fires that fell due with no daemon up: none of them, or once for all."),
     ] = "none",
+    allow_destroy: AllowDestroy = False,
     egress: Egress = (),
     ssh_identity: SshIdentity = (),
     rest: Rest = (),
@@ -78,6 +79,7 @@ def add(
             egress=egress,
             ssh_identity=ssh_identity,
             rest=rest,
+            allow_destroy=allow_destroy,
             example=f"exocomp schedule add {named} --cron '{when.text}' --target {target}",
         ),
     )

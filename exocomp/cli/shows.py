@@ -8,7 +8,9 @@ from typing import Any, Protocol
 
 from msgspec.structs import replace
 
+from exocomp.approval import Approval
 from exocomp.cli import output
+from exocomp.cli.approval_views import question
 from exocomp.cli.board import Board
 from exocomp.cli.lines import event_line, progress_line
 from exocomp.cli.views import ledger
@@ -25,6 +27,7 @@ class Show(Protocol):
     def begin(self, view: WorkflowView) -> None: ...
     def event(self, recorded: e.Recorded) -> None: ...
     def progress(self, step: str, progress: Progress) -> None: ...
+    def question(self, approval: Approval) -> None: ...
     def tick(self) -> None: ...
     def note(self, text: str) -> None: ...
     def end(self, view: WorkflowView) -> None: ...
@@ -43,6 +46,9 @@ class JsonShow:
         output.line(output.to_json(recorded).decode())
 
     def progress(self, step: str, progress: Progress) -> None:
+        pass
+
+    def question(self, approval: Approval) -> None:
         pass
 
     def tick(self) -> None:
@@ -81,6 +87,9 @@ class PlainShow:
 
     def progress(self, step: str, progress: Progress) -> None:
         output.line(progress_line(step, progress, time.time(), color=output.colored()))
+
+    def question(self, approval: Approval) -> None:
+        output.line(question(approval, now=time.time(), color=output.colored()))
 
     def tick(self) -> None:
         pass
@@ -129,6 +138,9 @@ class ScreenShow:
             self._board.progress(step, progress)
         if progress.state in ("failed", "unreachable", "error"):
             self._above(progress_line(step, progress, time.time(), color=output.colored()))
+
+    def question(self, approval: Approval) -> None:
+        self._above(question(approval, now=time.time(), color=output.colored()))
 
     def tick(self) -> None:
         from rich.text import Text

@@ -23,6 +23,12 @@ Key = Annotated[
         help="Of one key one workflow runs and one waits, more are skipped. A schedule has its own.",
     ),
 ]
+AllowDestroy = Annotated[
+    bool,
+    Parameter(
+        name="--allow-destroy", help="An apply may destroy and replace resources without asking for an approval."
+    ),
+]
 Egress = Annotated[
     tuple[int, ...],
     Parameter(name="--egress", group=PLAY, help="A TCP port beside 22 that the play may connect to; may repeat."),
@@ -52,12 +58,15 @@ def work(
     ssh_identity: Sequence[str],
     rest: Sequence[str],
     example: str,
+    allow_destroy: bool = False,
 ) -> Work:
     """Raises WrongUsage; `example` is the command up to `--`, for the hint when the playbook is missing."""
     if key is not None and not key.strip():
         raise WrongUsage(f"--concurrency-key {key!r} is empty")
     if not target.strip():
         raise WrongUsage(f"target {target!r} is empty")
+    if allow_destroy and kind != "apply":
+        raise WrongUsage(f"--allow-destroy is for an apply, and this is a {kind}", hint="leave it out")
     if kind == "play":
         playbook, options = _play(rest, f"{example} -- site.yml --check")
         more = parse.run_options(PlayFlags(egress=tuple(egress), ssh_identity=tuple(ssh_identity)))
@@ -76,7 +85,7 @@ def work(
     if target.startswith("tf:"):
         hint = f"name the workspace: {target.removeprefix('tf:')}"
         raise WrongUsage(f"{which} is of a workspace, and {target!r} is an inventory", hint=hint)
-    return Work(kind=kind, target=target, key=key)
+    return Work(kind=kind, target=target, key=key, options=RunOptions(allow_destroy=allow_destroy))
 
 
 def _play(rest: Sequence[str], example: str) -> tuple[str, RunOptions]:

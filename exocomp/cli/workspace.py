@@ -9,9 +9,10 @@ from cyclopts import App, Parameter
 from exocomp.cli import doing, output, parse, reading, views
 from exocomp.cli.following import begin
 from exocomp.cli.options import COMMON, Common
-from exocomp.cli.provision import Wait
+from exocomp.cli.provision import NoBlock, RequireApproval, Wait
+from exocomp.cli.work import AllowDestroy
 from exocomp.errors import ExocompError
-from exocomp.model import Workspace
+from exocomp.model import RunOptions, Workspace
 from exocomp.protocol.commands import AddWorkspace, Done, RemoveWorkspace, StartWorkflow
 from exocomp.protocol.queries import (
     InventoryView,
@@ -103,17 +104,40 @@ def plan(name: Name, /, *, wait: Wait = False, common: Common = COMMON) -> int:
 
 
 @app.command
-def apply(name: Name, /, *, wait: Wait = False, common: Common = COMMON) -> int:
+def apply(
+    name: Name,
+    /,
+    *,
+    require_approval: RequireApproval = False,
+    allow_destroy: AllowDestroy = False,
+    wait: Wait = False,
+    no_block: NoBlock = False,
+    common: Common = COMMON,
+) -> int:
     """Plan, apply that plan, and refresh the standing inventory tf:NAME.
+
+    A plan that destroys or replaces anything waits for a decision, unless --allow-destroy says that it may.
 
     For example:
         exocomp workspace apply edge --wait
+        exocomp workspace apply edge --require-approval --wait --no-block
+        exocomp workspace apply edge --allow-destroy
     """
-    return begin(common, StartWorkflow(kind="apply", workspace=name), wait=wait)
+    options = RunOptions(require_approval=require_approval, allow_destroy=allow_destroy)
+    return begin(common, StartWorkflow(kind="apply", workspace=name, options=options), wait=wait, block=not no_block)
 
 
 @app.command
-def destroy(name: Name, /, *, yes: Yes = False, wait: Wait = False, common: Common = COMMON) -> int:
+def destroy(
+    name: Name,
+    /,
+    *,
+    yes: Yes = False,
+    require_approval: RequireApproval = False,
+    wait: Wait = False,
+    no_block: NoBlock = False,
+    common: Common = COMMON,
+) -> int:
     """Destroy everything that the workspace made.
 
     For example:
@@ -123,7 +147,10 @@ def destroy(name: Name, /, *, yes: Yes = False, wait: Wait = False, common: Comm
     if not output.confirm(f"destroy every resource of workspace {name}", yes=yes):
         output.note("nothing was destroyed")
         return 1
-    return begin(common, StartWorkflow(kind="destroy", workspace=name), wait=wait)
+    options = RunOptions(require_approval=require_approval)
+    return begin(
+        common, StartWorkflow(kind="destroy", workspace=name, options=options), wait=wait, block=not no_block
+    )
 
 
 @app.command

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from exocomp.model import Rule, RunOptions, Schedule, Workspace
+from exocomp.protocol.approving import DecideApproval
 
 
 class AddWorkspace(msgspec.Struct, frozen=True, kw_only=True, tag="add_workspace"):
@@ -226,6 +227,7 @@ AnyCommand = (
     | RemoveRule
     | EnableRule
     | DisableRule
+    | DecideApproval
     | ScanHost
     | PinHost
     | ForgetHost

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from exocomp.model import RunState, StepState, Tier, Trust
+from exocomp.protocol.approving import ApprovalAsked, ApprovalDecided, ApprovalVoided
 from exocomp.protocol.event import Event
 from exocomp.protocol.fired import (
     RuleAdded,
@@ -212,6 +213,9 @@ AnyEvent = (
     | RuleFired
     | RuleSkipped
     | RuleRefused
+    | ApprovalAsked
+    | ApprovalDecided
+    | ApprovalVoided
     | ContentVendored
 )
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from exocomp.approval import Gate, SavedPlan
 from exocomp.model import Generation, Host, Workspace
 
 
@@ -17,10 +18,17 @@ class Verb(enum.StrEnum):
 
 
 class TofuJob(msgspec.Struct, frozen=True, kw_only=True, tag="tofu"):
-    """One plan, apply or destroy of a workspace."""
+    """One plan, apply or destroy of a workspace.
+
+    At its `gate` it ends with the plan saved and nothing applied; with `saved` it applies that plan and no other.
+    `followed_by` are the playbooks after it, whose projects are part of what is asked at the gate.
+    """
 
     verb: Verb
     workspace: Workspace
+    gate: Gate = Gate.NEVER
+    saved: SavedPlan | None = None
+    followed_by: tuple[str, ...] = ()
 
 
 class PlayJob(msgspec.Struct, frozen=True, kw_only=True, tag="ansible"):
@@ -28,7 +36,8 @@ class PlayJob(msgspec.Struct, frozen=True, kw_only=True, tag="ansible"):
 
     `playbook` is an absolute path; `onboarding` grants the fleet's public key as an extra-var; `retiring` is the
     fingerprint of the pending fleet key: it alone logs in, and the current key's line is granted as an extra-var;
-    `facts` names the fact cache that plays of one workflow share.
+    `facts` names the fact cache that plays of one workflow share; `approved` is the digest that its project must
+    have, when a person approved it.
     """
 
     playbook: str
@@ -44,6 +53,7 @@ class PlayJob(msgspec.Struct, frozen=True, kw_only=True, tag="ansible"):
     extra_vars: dict[str, Any] | None = None
     ssh_identities: tuple[str, ...] = ()
     egress: tuple[int, ...] = ()
+    approved: str | None = None
 
 
 class ProbeJob(msgspec.Struct, frozen=True, kw_only=True, tag="probe"):

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
+from exocomp.approval import Proposal
 from exocomp.model import Host, Pin, Work
+from exocomp.protocol.commands import StartWorkflow
 from exocomp.protocol.jobs import Job
 from exocomp.protocol.queries import HostResult
 
@@ -24,13 +26,24 @@ class StopJob(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Captured(msgspec.Struct, frozen=True, kw_only=True):
-    """A new content for a standing inventory, its immutable file already on disk; `outputs` counts all outputs."""
+    """A new content for a standing inventory, its immutable file already on disk; `outputs` counts all outputs.
+
+    `moved` tells that the state of the workspace is not what it was before the apply.
+    """
 
     inventory: str
     path: str
     digest: str
     hosts: tuple[Host, ...]
     outputs: int
+    moved: bool = True
+
+
+class Begin(msgspec.Struct, frozen=True, kw_only=True):
+    """An order of a person, known to the daemon as `by`."""
+
+    order: StartWorkflow
+    by: str = ""
 
 
 class TakeInventory(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,6 +74,20 @@ class FireSchedule(msgspec.Struct, frozen=True, kw_only=True):
     refused: Refusal | None = None
 
 
+class Decide(msgspec.Struct, frozen=True, kw_only=True):
+    """A person's decision; `projects` are the digests of the approval's projects as they are now."""
+
+    approval: str
+    approve: bool
+    projects: dict[str, str]
+    by: str = ""
+    reason: str = ""
+
+
+class ExpireApprovals(msgspec.Struct, frozen=True, kw_only=True):
+    """Void those whose time is up."""
+
+
 class ReplanSchedule(msgspec.Struct, frozen=True, kw_only=True):
     """The clock was set back: the next time is another."""
 
@@ -88,7 +115,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 
     `outcome` is succeeded, failed, cancelled or lost; `source` (digest) and `commit` name what was staged.
     `pins` are to be recorded with the success; `refused` are (host, known_hosts name, recorded, offered) of hosts
-    whose keys were refused.
+    whose keys were refused. With a `proposal` a tofu job has planned, applied nothing, and asks.
     """
 
     job: str
@@ -101,6 +128,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     commit: str | None = None
     hosts: tuple[HostResult, ...] = ()
     captured: Captured | None = None
+    proposal: Proposal | None = None
     pins: tuple[Pin, ...] = ()
     refused: tuple[tuple[str, str, tuple[str, ...], tuple[str, ...]], ...] = ()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from exocomp.model import AttemptState, Generation, Pin, StepRow, Tier, Workflow, Workspace
+from exocomp.protocol.approving import Approvals, ApprovalView, ListApprovals, ShowApproval
 from exocomp.protocol.converging import (
     Fires,
     Hosts,
@@ -187,6 +188,8 @@ AnyQuery = (
     | ListFires
     | ListHosts
     | ShowHost
+    | ListApprovals
+    | ShowApproval
     | ListPins
     | ListEvents
 )
@@ -205,6 +208,8 @@ AnyAnswer = (
     | RuleView
     | Fires
     | Hosts
+    | Approvals
+    | ApprovalView
     | Pins
     | Events
 )

@@ -22,13 +22,10 @@ _USER_VARIABLES = ("ansible_user", "ansible_ssh_user", "exocomp_fleet_user")
 def companion(
     keys: Iterable[FleetKey], attempt: Path, pins: Mapping[str, Iterable[Pin]], users: frozenset[str] | None
 ) -> Companion:
-    """The agent for one attempt, its socket in that directory, offering `keys` in this order.
-
-    Raises ExocompError when one of them can't be read.
-    """
+    """The agent for one attempt, its socket in that directory, offering `keys` in this order."""
     socket = str(attempt.resolve() / SOCKET)
     secret = {
-        "seeds": [base64.b64encode(key.seed()).decode() for key in keys],
+        "seeds": [base64.b64encode(key.seed).decode() for key in keys],
         "comment": COMMENT,
         "pins": [{"names": [name], "keys": [pin.key for pin in some]} for name, some in pins.items()],
         "users": None if users is None else sorted(users),

@@ -8,9 +8,11 @@ from pathlib import Path
 from exocomp.config import Layout
 from exocomp.errors import ExocompError, NotFound
 from exocomp.model import Fire, Outcome, Pin, Rule, Schedule, Work, Workflow, Workspace
+from exocomp.protocol import approving as a
 from exocomp.protocol import converging as v
 from exocomp.protocol import queries as q
 from exocomp.store import (
+    approvals,
     events,
     fires,
     hosts,
@@ -66,6 +68,11 @@ def answer(store: Store, layout: Layout, query: q.AnyQuery) -> q.AnyAnswer:
                 hosts=jobs.hosts(store, job.id),
                 directory=str(layout.attempt(job.id, job.attempt)),
             )
+        case a.ListApprovals(state=state, workflow=workflow, limit=limit):
+            of = workflows.find(store, workflow).id if workflow else None
+            return a.Approvals(approvals=approvals.every(store, state=state, workflow=of, limit=limit))
+        case a.ShowApproval(id=id):
+            return a.ApprovalView(approval=approvals.find(store, id))
         case q.ListInventories():
             return q.Inventories(inventories=tuple(_inventory(store, name) for name, _ in inventories.names(store)))
         case q.ShowInventory(name=name, generation=generation):

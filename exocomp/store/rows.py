@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from exocomp.approval import Approval, ApprovalState, Proposal
 from exocomp.model import (
     AttemptState,
     Generation,
@@ -26,18 +27,26 @@ from exocomp.protocol.queries import AttemptView, HostResult
 
 Row = tuple[Any, ...]
 
-WORKFLOW = "id, kind, workspace, playbook, options, state, created_at, ended_at, reason, hint, inventory, key, origin"
+WORKFLOW = (
+    "id, kind, workspace, playbook, options, state, created_at, ended_at, reason, hint, inventory, key, origin,"
+    " requester"
+)
 STEP = "workflow, position, name, stage, state, job, started_at, ended_at, reason, hint"
 JOB = "id, workflow, step, spec, key, state, attempt, created_at, ended_at, reason, hint"
 ATTEMPT = "number, state, started_at, ended_at, exit_code, tier, source, git_commit"
 HOST_RESULT = "host, outcome, detail, ok, changed, failed, unreachable"
 GENERATION = "inventory, number, path, digest, hosts, created_at, workflow"
+APPROVAL = (
+    "id, workflow, workspace, step, proposal, digest, state, asked_at, expires_at, requester, decided_at, decided_by,"
+    " reason, job"
+)
 PIN = "name, key_type, key, trust, pinned_at, fingerprint, workflow"
 
 _options = msgspec.json.Decoder(RunOptions)
 _spec = msgspec.json.Decoder(JobSpec)
 _hosts = msgspec.json.Decoder(tuple[Host, ...])
 _event = msgspec.json.Decoder(AnyEvent)
+_proposal = msgspec.json.Decoder(Proposal)
 _workspace = msgspec.json.Decoder(Workspace)
 
 
@@ -46,7 +55,8 @@ def workspace(row: Row) -> Workspace:
 
 
 def workflow(row: Row) -> Workflow:
-    id, kind, space, playbook, options, state, created_at, ended_at, reason, hint, inventory, key, origin = row
+    (id, kind, space, playbook, options, state, created_at, ended_at, reason, hint, *more) = row
+    inventory, key, origin, requester = more
     return Workflow(
         id=id,
         kind=kind,
@@ -61,6 +71,7 @@ def workflow(row: Row) -> Workflow:
         inventory=inventory,
         key=key,
         origin=origin,
+        requester=requester,
     )
 
 
@@ -141,6 +152,27 @@ def pin(row: Row) -> Pin:
         pinned_at=pinned_at,
         fingerprint=fingerprint,
         workflow=flow,
+    )
+
+
+def approval(row: Row) -> Approval:
+    id, flow, space, step_name, proposal, digest, state, asked_at, expires_at, requester, *answer = row
+    decided_at, decided_by, reason, job_id = answer
+    return Approval(
+        id=id,
+        workflow=flow,
+        workspace=space,
+        step=step_name,
+        proposal=_proposal.decode(proposal),
+        digest=digest,
+        state=ApprovalState(state),
+        asked_at=asked_at,
+        expires_at=expires_at,
+        requester=requester,
+        decided_at=decided_at,
+        decided_by=decided_by,
+        reason=reason,
+        job=job_id,
     )
 
 

@@ -9,13 +9,14 @@ import msgspec
 from exocomp.errors import IllegalMove, StaleMove
 from exocomp.model import MOVES, RunState, StepRow, StepState, Tier
 from exocomp.protocol.events import AttemptAdopted, AttemptLost, HostKeyRefused, StepMoved, WorkflowEnded
-from exocomp.protocol.jobs import Job, PlayJob
+from exocomp.protocol.jobs import Job, PlayJob, TofuJob
 from exocomp.protocol.mail import Report
 from exocomp.protocol.queries import HostResult
 from exocomp.store import hosts, pins, rows
 from exocomp.store.store import Store, Transaction
 
 OF = f"SELECT {rows.STEP} FROM step WHERE workflow = ? ORDER BY position"
+ONE = f"SELECT {rows.STEP} FROM step WHERE workflow = ? AND name = ?"
 READY = f"SELECT {rows.STEP} FROM step WHERE state = 'ready' ORDER BY workflow, position"
 MOVE = """
 UPDATE step SET state = ?1, job = coalesce(?2, job), reason = ?3, hint = ?4,
@@ -47,6 +48,7 @@ SELECT {rows.JOB} FROM job WHERE state = 'running' AND EXISTS (
   SELECT 1 FROM attempt WHERE job = job.id AND number = job.attempt AND attempt.state = 'running')
 ORDER BY created_at
 """
+APPLY_PLAN = "UPDATE approval SET job = ? WHERE workflow = ? AND state = 'approved' AND job IS NULL"
 KEY_HOLDER = "SELECT workflow FROM job WHERE key = ? AND state = 'running'"
 
 Capture = Callable[[Transaction], None]
@@ -122,6 +124,8 @@ def release(store: Store, step: StepRow, job: Job, tier: Tier | None = None) -> 
         tx.run(ADD_ATTEMPT, job.id, job.attempt, tx.now, tier and tier.value)
         if isinstance(job.spec, PlayJob):
             tx.run(USE, job.spec.generation.number, step.workflow)
+        if isinstance(job.spec, TofuJob) and job.spec.saved is not None and job.attempt == 1:
+            tx.run(APPLY_PLAN, job.id, step.workflow)
         move(tx, step, StepState.RUNNING, job=job.id, attempt=job.attempt)
     return job
 
@@ -144,11 +148,7 @@ def settle(store: Store, step: StepRow, report: Report, new: StepState, capture:
     """Record how the attempt ended: step, job, attempt, hosts, pins and capture, and what follows, at once."""
     with store.transaction(f"settle.{step.name}.{new.value}") as tx:
         state = RunState(new.value)
-        ended = ("finished", tx.now, report.exit_code, report.source, report.commit)
-        if tx.run(END_ATTEMPT, *ended, report.job, report.attempt) != 1:
-            raise StaleMove(f"attempt {report.attempt} of {report.job} is not running")
-        if tx.run(END_JOB, state.value, tx.now, report.reason, report.hint, report.job) != 1:
-            raise StaleMove(f"job {report.job} is not running")
+        end_attempt(tx, report, state)
         put_hosts(tx, report.job, report.hosts)
         hosts.record(tx, report)
         workspace = workspace_of(tx, step.workflow)
@@ -172,6 +172,15 @@ def settle(store: Store, step: StepRow, report: Report, new: StepState, capture:
             _go_on(tx, step)
         else:
             end_workflow(tx, step.workflow, state, f"{step.stage}: {report.reason}", report.hint)
+
+
+def end_attempt(tx: Transaction, report: Report, state: RunState) -> None:
+    """The attempt is finished, and with it its job; raises StaleMove."""
+    ended = ("finished", tx.now, report.exit_code, report.source, report.commit)
+    if tx.run(END_ATTEMPT, *ended, report.job, report.attempt) != 1:
+        raise StaleMove(f"attempt {report.attempt} of {report.job} is not running")
+    if tx.run(END_JOB, state.value, tx.now, report.reason, report.hint, report.job) != 1:
+        raise StaleMove(f"job {report.job} is not running")
 
 
 def rearm(store: Store, step: StepRow, job: Job, reason: str) -> None:

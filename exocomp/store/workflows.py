@@ -12,12 +12,13 @@ from exocomp.model import ENDED, RunState, StepState, Workflow
 from exocomp.protocol.events import CancelRequested, HostAnswered, WorkflowRetried, WorkflowStarted
 from exocomp.protocol.mail import Answered
 from exocomp.protocol.queries import HostResult
-from exocomp.store import rows, steps
+from exocomp.store import approvals, rows, steps
 from exocomp.store.store import Store, Transaction
 
 ADD = """
-INSERT INTO workflow (id, kind, workspace, playbook, options, state, created_at, generation, inventory, key, origin)
-VALUES (?, ?, ?, ?, ?, 'running', ?, ?, ?, ?, ?)
+INSERT INTO workflow (id, kind, workspace, playbook, options, state, created_at, generation, inventory, key, origin,
+  requester)
+VALUES (?, ?, ?, ?, ?, 'running', ?, ?, ?, ?, ?, ?)
 """
 ADD_STEP = "INSERT INTO step (workflow, position, name, stage, state) VALUES (?, ?, ?, ?, ?)"
 ONE = f"SELECT {rows.WORKFLOW} FROM workflow WHERE id = ?"
@@ -66,7 +67,7 @@ def add(tx: Transaction, workflow: Workflow, chain: Sequence[tuple[str, str]], g
     """As `begin`, in a transaction that records more."""
     options = msgspec.json.encode(workflow.options).decode()
     what = (workflow.id, workflow.kind, workflow.workspace, workflow.playbook, options)
-    tx.run(ADD, *what, tx.now, generation, workflow.inventory, workflow.key, workflow.origin)
+    tx.run(ADD, *what, tx.now, generation, workflow.inventory, workflow.key, workflow.origin, workflow.requester)
     for position, (name, stage) in enumerate(chain):
         state = StepState.READY if position == 0 else StepState.BLOCKED
         tx.run(ADD_STEP, workflow.id, position, name, stage, state.value)
@@ -93,6 +94,7 @@ def cancel(store: Store, workflow: Workflow) -> None:
                 f"{workflow.id} has already {workflow.state}", hint=f"exocomp provision status {workflow.id}"
             )
         tx.event(CancelRequested(workflow=workflow.id, workspace=workflow.workspace))
+        approvals.withdraw(tx, workflow.id, "its workflow was cancelled")
         rows_of = steps.of(store, workflow.id)
         for step in rows_of:
             if step.state not in ENDED and step.state is not StepState.RUNNING:

@@ -7,6 +7,7 @@ from typing import Literal
 
 import msgspec
 
+from exocomp.approval import Approval
 from exocomp.errors import ExocompError, NotFound
 from exocomp.model import Generation, Host, Workflow, Workspace
 from exocomp.protocol.jobs import JobSpec
@@ -24,10 +25,20 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     runbooks: str = ""  # directory of the seeded ones
     data_dir: str = ""
     jailed: bool = True
+    approved: Approval | None = None  # the latest, whether its plan was applied or not
 
     @property
     def inventory(self) -> str:
         return self.workflow.inventory or ""
+
+    @property
+    def onboarding(self) -> str:
+        """The playbook that onboards."""
+        return self.workflow.options.onboard_playbook or f"{self.runbooks}/onboard.yml"
+
+    def project_of(self, playbook: str) -> str | None:
+        """The digest that its project must have, when a person approved it."""
+        return self.approved.proposal.projects.get(playbook) if self.approved else None
 
     def hosts_of(self) -> Generation:
         """The generation that the run works on; raises NotFound when there is none or it names no host."""

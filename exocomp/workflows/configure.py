@@ -32,6 +32,7 @@ class Configure(base.Step, frozen=True, kw_only=True):
             extra_vars=options.extra_vars,
             ssh_identities=options.ssh_identities,
             egress=options.egress,
+            approved=run.project_of(run.workflow.playbook),
         )
 
 

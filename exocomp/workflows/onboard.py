@@ -21,14 +21,16 @@ class Onboard(base.Step, frozen=True, kw_only=True):
         run.reach(generation.hosts)
         skipped = [host.name for host in generation.hosts if not host.over_ssh]
         options = run.workflow.options
+        playbook = run.onboarding
         return PlayJob(
-            playbook=options.onboard_playbook or f"{run.runbooks}/onboard.yml",
+            playbook=playbook,
             generation=generation,
             onboarding=True,
             facts=run.workflow.id,
             limit=":".join(["all", *(f"!{name}" for name in skipped)]) if skipped else None,
             ssh_identities=options.ssh_identities,
             egress=options.egress,
+            approved=run.project_of(playbook),
         )
 
     def settle(self, run: base.Run, report: Report) -> base.Verdict:

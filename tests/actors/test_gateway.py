@@ -29,7 +29,8 @@ from exocomp.protocol import codec
 from exocomp.protocol import commands as c
 from exocomp.protocol import queries as q
 from exocomp.protocol.events import WorkspaceAdded, WorkspaceRemoved
-from exocomp.ssh.fleet_key import FleetKey
+from exocomp.secrets.sealing import Seal
+from exocomp.ssh.fleet_key import FleetKeys
 from exocomp.store import events, workspaces
 from exocomp.store.store import Store, open_writer
 
@@ -37,6 +38,7 @@ from exocomp.store.store import Store, open_writer
 class House:
     def __init__(self, root: Path) -> None:
         self.layout = Layout(root)
+        self.fleet = FleetKeys(self.layout.keys, Seal(bytes(32)))
         self.store: Store = open_writer(self.layout.store)
         self.socket = root / "run" / "x.sock"
         self.tail = Tail(self.store, self.layout)
@@ -49,7 +51,7 @@ class House:
 async def living() -> AsyncIterator[House]:
     with TemporaryDirectory(prefix="xo-") as root:
         house = House(Path(root))
-        intake = Intake(house.store, house.layout)
+        intake = Intake(house.store, house.layout, Settings(), house.fleet)
         gateway = Gateway(
             house.socket,
             house.store,
@@ -66,7 +68,7 @@ async def living() -> AsyncIterator[House]:
             runners={"tofu": house.runner},
             slots=1,
             runbooks="/runbooks",
-            keys=house.layout.keys,
+            keys=house.fleet,
             standing=lambda name: Path(root) / name,
         )
         async with trio.open_nursery() as nursery:
@@ -149,7 +151,7 @@ async def test_commands_queries_and_refusals_share_a_connection() -> None:
             assert isinstance(started, c.Started)
             shown = await client.do(c.ShowFleetKey())
             assert isinstance(shown, c.FleetKeyShown)
-            assert shown.public_key == FleetKey.load_or_create(house.layout.keys).public_line
+            assert shown.public_key == house.fleet.current().public_line
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,8 @@ from exocomp.model import Host, Tier, Workspace
 from exocomp.protocol.commands import RotateFleetKey
 from exocomp.protocol.events import FleetKeyRotated
 from exocomp.protocol.mail import Captured
-from exocomp.ssh.fleet_key import FleetKey
+from exocomp.secrets.sealing import Seal
+from exocomp.ssh.fleet_key import FleetKeys
 from exocomp.store import events, inventories, steps, workflows, workspaces
 from exocomp.store.store import Store, open_writer
 
@@ -22,7 +23,7 @@ LOCAL = Host(name="here", address="here", connection="local")
 
 class House:
     def __init__(self, root: Path) -> None:
-        self.keys = root / "keys"
+        self.keys = FleetKeys(root / "keys", Seal(bytes(32)))
         self.store: Store = open_writer(root / "exocomp.db")
         self.rotation = Rotation(self.store, self.keys)
         self.admission = Admission(
@@ -69,18 +70,18 @@ def test_it_takes_every_workspace_with_hosts_over_ssh_and_no_other(house: House)
 def test_the_new_key_takes_the_place_of_the_old_one_when_no_workspace_lacks_it(house: House) -> None:
     house.workspace("a", OVER_SSH)
     house.workspace("b", OVER_SSH)
-    old = FleetKey.load_or_create(house.keys).fingerprint
+    old = house.keys.current().fingerprint
     first, second = house.begin()
-    pending = FleetKey.pending(house.keys)
+    pending = house.keys.pending()
     assert pending is not None
     house.succeed(first)
     house.rotation.conclude()
-    assert FleetKey.load_or_create(house.keys).fingerprint == old
+    assert house.keys.current().fingerprint == old
     assert house.rotation.lacking(pending.fingerprint) == ("b",)
     house.succeed(second)
     house.rotation.conclude()
-    assert FleetKey.load_or_create(house.keys).fingerprint == pending.fingerprint
-    assert FleetKey.pending(house.keys) is None
+    assert house.keys.current().fingerprint == pending.fingerprint
+    assert house.keys.pending() is None
     assert house.told() == 1
 
 
@@ -88,7 +89,7 @@ def test_said_again_it_starts_only_what_is_missing_with_the_same_key(house: Hous
     house.workspace("a", OVER_SSH)
     house.workspace("b", OVER_SSH)
     first, second = house.begin()
-    pending = FleetKey.pending(house.keys)
+    pending = house.keys.pending()
     house.succeed(first)
     house.fail(second)
     again = house.rotation.begin(house.admission, RotateFleetKey())
@@ -111,12 +112,12 @@ def test_a_daemon_that_died_between_the_event_and_the_promotion_is_healed_and_te
         def die(_: Path) -> None:
             raise KeyboardInterrupt
 
-        dying.setattr(FleetKey, "promote", die)
+        dying.setattr(FleetKeys, "promote", die)
         with pytest.raises(KeyboardInterrupt):
             house.rotation.conclude()
-    assert FleetKey.pending(house.keys) is not None
+    assert house.keys.pending() is not None
     Rotation(house.store, house.keys).conclude()
-    assert FleetKey.pending(house.keys) is None
+    assert house.keys.pending() is None
     assert house.told() == 1
 
 
@@ -127,7 +128,7 @@ def test_without_a_rotation_there_is_nothing_to_conclude(house: House) -> None:
 
 
 def test_a_fleet_without_hosts_has_its_new_key_at_once(house: House) -> None:
-    old = FleetKey.load_or_create(house.keys).fingerprint
+    old = house.keys.current().fingerprint
     assert house.begin() == []
     house.rotation.conclude()
-    assert FleetKey.load_or_create(house.keys).fingerprint != old
+    assert house.keys.current().fingerprint != old

@@ -22,7 +22,9 @@ from exocomp.inventory import generations
 from exocomp.model import CatchUp, Fire, Host, Outcome, RunState, Schedule, Work, Workspace
 from exocomp.protocol import commands as c
 from exocomp.protocol import events as e
-from exocomp.protocol.mail import Captured, FireSchedule, Refusal, Report, RunJob, TakeInventory
+from exocomp.protocol.mail import Begin, Captured, FireSchedule, Refusal, Report, RunJob, TakeInventory
+from exocomp.secrets.sealing import Seal
+from exocomp.ssh.fleet_key import FleetKeys
 from exocomp.store import events, fires, inventories, schedules, steps, workflows, workspaces
 from exocomp.store.store import open_writer
 
@@ -115,7 +117,7 @@ async def living(house: House) -> AsyncIterator[House]:
         runners=dict.fromkeys(("tofu", "ansible", "probe", "scan"), house.runner),
         slots=100_000,
         runbooks="/runbooks",
-        keys=house.root / "keys",
+        keys=FleetKeys(house.root / "keys", Seal(bytes(32))),
         standing=house.standing,
         scheduler=house.scheduling,
     )
@@ -254,7 +256,7 @@ async def test_an_inventory_that_was_never_materialized_and_a_destroyed_one_say_
         await house.add(work={"target": "tf:edge"})
         await house.until(NOON + 601)
         assert "never materialized" in house.fires()[-1].reason
-        await house.box.ask(c.StartWorkflow(kind="destroy", workspace="edge"))
+        await house.box.ask(Begin(order=c.StartWorkflow(kind="destroy", workspace="edge")))
         mail, _ = await house.runner._receive.receive()
         path, digest = generations.write({"all": {"vars": {}}}, house.root / "generations")
         got = Captured(inventory="tf:edge", path=str(path), digest=digest, hosts=(), outputs=0)

@@ -18,8 +18,10 @@ from exocomp.inventory import generations
 from exocomp.model import Host, RunOptions, RunState, Tier, Workspace
 from exocomp.protocol import commands as c
 from exocomp.protocol import events as e
-from exocomp.protocol.mail import Answered, Captured, Drain, Report, RunJob, RunnerRestarted, StopJob
+from exocomp.protocol.mail import Answered, Begin, Captured, Drain, Report, RunJob, RunnerRestarted, StopJob
 from exocomp.protocol.queries import HostResult
+from exocomp.secrets.sealing import Seal
+from exocomp.ssh.fleet_key import FleetKeys
 from exocomp.store import events, inventories, jobs, steps, workflows
 from exocomp.store.store import Store, StoreUnwell, open_writer
 
@@ -44,7 +46,7 @@ class House:
             runners=dict.fromkeys(("tofu", "ansible", "probe", "scan"), self.runner),
             slots=slots,
             runbooks="/runbooks",
-            keys=self.root / "keys",
+            keys=FleetKeys(self.root / "keys", Seal(bytes(32))),
             standing=lambda name: self.root / f"{name.removeprefix('tf:')}.json",
             **more,
         )
@@ -61,7 +63,7 @@ class House:
     async def start(self, kind: str = "provision", **fields: Any) -> str:
         playbook = "/srv/site.yml" if kind in ("provision", "handoff") else None
         order = c.StartWorkflow(kind=kind, workspace="edge", **{"playbook": playbook} | fields)
-        return (await self.box.ask(order)).workflow
+        return (await self.box.ask(Begin(order=order))).workflow
 
     def captured(self, *hosts: Host) -> Captured:
         names = {host.name: {"ansible_host": host.address} for host in hosts}
@@ -188,7 +190,7 @@ async def test_slots_bound_the_jobs_that_run_at_once(house: House) -> None:
     async with living(house):
         await house.start("apply")
         first = await house.told()
-        await house.box.ask(c.StartWorkflow(kind="apply", workspace="other"))
+        await house.box.ask(Begin(order=c.StartWorkflow(kind="apply", workspace="other")))
         assert house.quiet()
         await house.report(first)
         assert (await house.told()).job.spec.workspace.name == "other"
@@ -329,7 +331,7 @@ async def test_orders_that_make_no_sense_are_refused_before_anything_is_recorded
     async with living(house):
         newest = events.newest(house.store)
         with pytest.raises(NotFound, match="no workspace 'nope'"):
-            await house.box.ask(c.StartWorkflow(kind="apply", workspace="nope"))
+            await house.box.ask(Begin(order=c.StartWorkflow(kind="apply", workspace="nope")))
         with pytest.raises(WrongUsage, match="needs a playbook"):
             await house.start("provision", playbook=None)
         with pytest.raises(WrongUsage, match="no workflow is called"):

@@ -22,7 +22,8 @@ from exocomp.inventory import generations
 from exocomp.model import Generation, Host
 from exocomp.protocol.commands import VendorContent
 from exocomp.protocol.jobs import Job, PlayJob
-from exocomp.ssh.fleet_key import FleetKey
+from exocomp.secrets.sealing import Seal
+from exocomp.ssh.fleet_key import FleetKeys
 from exocomp.store.store import open_writer
 from exocomp.vendoring import requirements, tree
 from tests import vendored_content as content
@@ -50,6 +51,8 @@ GREETER = """
   gather_facts: false
   roles: [greeter]
 """
+
+SEAL = Seal(bytes(32))
 
 
 class Site:
@@ -99,7 +102,7 @@ class Site:
         fields: dict[str, Any] = {"workflow": "wf_1", "step": "configure", "key": None, "state": "running"}
         job = Job(id="job_1", spec=spec, attempt=self.number, created_at=0.0, **fields)
         ordered = await prepare(
-            job, directory, self.store, self.layout, Settings(), lambda: FleetKey.load_or_create(self.layout.keys)
+            job, directory, self.store, self.layout, Settings(), FleetKeys(self.layout.keys, SEAL), SEAL
         )
         await self.executor.start(directory, ordered)
         return spec, directory

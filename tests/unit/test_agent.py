@@ -18,10 +18,11 @@ import pytest
 
 from exocomp.model import Host, Pin, Trust
 from exocomp.protocol.jobs import Companion
+from exocomp.secrets.sealing import Seal
 from exocomp.ssh import agent
 from exocomp.ssh.agent_wire import string
 from exocomp.ssh.companion import companion, users_of
-from exocomp.ssh.fleet_key import FleetKey
+from exocomp.ssh.fleet_key import FleetKeys
 from tests.ansible_runs import beside
 from tests.attempts import ENV, open_shim, sh, until
 from tests.unit.agent_peer import SESSION, HostKey, bind, connected, host, login, received, sign
@@ -53,7 +54,7 @@ def ordered(tmp_path: Path, *keys: HostKey) -> Companion:
         )
         for number, key in enumerate(keys, 1)
     }
-    return companion((FleetKey.load_or_create(tmp_path / "keys"),), tmp_path, pins, frozenset({"root"}))
+    return companion((FleetKeys(tmp_path / "keys", Seal(bytes(32))).current(),), tmp_path, pins, frozenset({"root"}))
 
 
 @pytest.fixture
@@ -63,7 +64,7 @@ def path(tmp_path: Path, order: Companion) -> Iterator[str]:
 
 
 def blob_of(tmp_path: Path) -> bytes:
-    return base64.b64decode(FleetKey.load_or_create(tmp_path / "keys").public_line.split()[1])
+    return base64.b64decode(FleetKeys(tmp_path / "keys", Seal(bytes(32))).current().public_line.split()[1])
 
 
 def test_a_login_goes_through_and_the_log_tells_it(tmp_path: Path, path: str, web: HostKey) -> None:

@@ -11,6 +11,7 @@ from exocomp.cli import lines, views
 from exocomp.cli.board import Board
 from exocomp.cli.render import cells, clean, duration, facts, fit, moment, table
 from exocomp.model import Outcome, RunState, StepState, Tier, Trust
+from exocomp.protocol import approving as a
 from exocomp.protocol import events as e
 from exocomp.protocol import fired as f
 from exocomp.protocol.jobs import Progress
@@ -205,6 +206,15 @@ EVENTS: list[tuple[e.AnyEvent, str]] = [
         f.ScheduleRefused(schedule="s", reason="no hosts", hint="apply", due_at=v.AT),
         "started nothing: no hosts (apply)",
     ),
+    (
+        a.ApprovalAsked(approval="ap_1", step="apply", summary="1 to destroy", expires_at=v.AT),
+        "apply asks 1 to destroy: exocomp approval show ap_1",
+    ),
+    (
+        a.ApprovalDecided(approval="ap_1", approved=False, by="ada", reason="no"),
+        "approval rejected ap_1 by ada: no",
+    ),
+    (a.ApprovalVoided(approval="ap_1", reason="too late"), "approval void ap_1: too late"),
     (f.RuleAdded(rule="r", on="host.joined", target="tf:e"), "added r on host.joined, for tf:e"),
     (f.RuleRemoved(rule="r"), "removed r"),
     (f.RuleEnabled(rule="r"), "enabled r"),

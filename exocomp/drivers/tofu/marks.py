@@ -1,4 +1,4 @@
-"""Run as a command beside the engine (stdlib only): that an init worked, and where the state is."""
+"""Run as a command beside the engine (stdlib only): that an init worked, where the state is, what a plan destroys."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import subprocess
 import sys
 
 _LARGEST_LOCK = 16 << 20  # a job may have put a hole of any size there
-USAGE = "initialised MARK FINGERPRINT LOCKFILE | state ENGINE [EARLIER…] | state-after ENGINE"
+USAGE = "initialised MARK FINGERPRINT LOCKFILE | state ENGINE [EARLIER…] | state-after ENGINE | gate PLAN"
+CLOSED = 10  # what `gate` exits with when a person has to decide
 
 
 def lock_digest(lock_file: str) -> str:
@@ -59,6 +60,13 @@ def state_after(engine: str) -> int:
     return 0
 
 
+def gate(plan: str) -> int:
+    """Whether the plan, as `show -json` prints it, destroys or replaces anything."""
+    with open(plan, "rb") as stream:
+        changes = json.load(stream).get("resource_changes", [])
+    return CLOSED if any("delete" in change["change"]["actions"] for change in changes) else 0
+
+
 def _moved(then: dict[str, object], now: dict[str, object]) -> str:
     if then.get("lineage") and then["lineage"] != now["lineage"]:
         return "the state is another one than the earlier attempt saw (its lineage differs); planned anew from it"
@@ -77,6 +85,8 @@ def main(arguments: list[str]) -> int:
             return state(engine, *earlier)
         case ["state-after", engine]:
             return state_after(engine)
+        case ["gate", plan]:
+            return gate(plan)
     sys.stderr.write(f"usage: {USAGE}\n")
     return 2
 

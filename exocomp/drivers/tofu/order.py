@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from exocomp import staging
+from exocomp.approval import Gate
 from exocomp.config import Layout, Settings
 from exocomp.drivers.tofu import engine, hcl, marks, working_copy
 from exocomp.drivers.tofu.environment import environment
@@ -21,6 +22,7 @@ from exocomp.model import Workspace
 from exocomp.protocol.jobs import AttemptSpec, Command, TofuJob, Verb
 
 PLAN = "home/plan"  # the saved plan, where the engine may write
+SHOWN = "plan.json"  # what it would do, as `show -json` prints it
 OUTPUTS = "outputs.json"
 BEFORE = "state-before.json"
 EARLIER = "state-earlier.json"
@@ -59,11 +61,16 @@ def _prepare(job: TofuJob, layout: Layout, attempt: Path, settings: Settings, en
     write_record(attempt / SOURCE, {"digest": found.digest, "commit": staging.head_commit(found.root)})
     flags = write_variables(workspace, module, attempt)
     fingerprint = _fingerprint(found, copy, tool)
-    commands = [
-        *([] if _is_initialised(copy, fingerprint) else _init(tool, copy, fingerprint)),
-        *_plan(job.verb, tool, attempt, flags),
-        *([] if job.verb is Verb.PLAN else _apply(tool, attempt, flags if _has_ephemeral(module) else ())),
-    ]
+    commands = [*([] if _is_initialised(copy, fingerprint) else _init(tool, copy, fingerprint))]
+    if job.saved is None:
+        commands += [*_plan(job.verb, tool, attempt, flags), *_gate(job.gate, tool, attempt)]
+    elif _earlier(attempt):
+        raise Conflict(
+            "the approved plan was being applied when its attempt was lost, so it can't be applied again",
+            hint="retry the workflow: it plans anew from what there is now, and asks again",
+        )
+    if job.verb is not Verb.PLAN and job.gate is not Gate.ALWAYS:
+        commands += _apply(tool, attempt, flags if _has_ephemeral(module) else ())
     return AttemptSpec(
         commands=tuple(commands),
         env=environment(env, settings.pass_env, attempt, copy),
@@ -99,6 +106,15 @@ def _plan(verb: Verb, tool: engine.Engine, attempt: Path, flags: tuple[str, ...]
     destroy = ("-destroy",) if verb is Verb.DESTROY else ()
     lock = f"-lock-timeout={LOCK_TIMEOUT}"
     yield Command(name="plan", argv=(tool.path, "plan", *_FLAGS, "-json", lock, *destroy, *flags, f"-out={saved}"))
+
+
+def _gate(gate: Gate, tool: engine.Engine, attempt: Path) -> Iterator[Command]:
+    if gate is Gate.NEVER:
+        return
+    saved = str(attempt / PLAN)
+    yield Command(name="show", argv=(tool.path, "show", "-no-color", "-json", saved), stdout=SHOWN)
+    if gate is Gate.DESTROYS:
+        yield Command(name="gate", argv=_marks("gate", str(attempt / SHOWN)))
 
 
 def _apply(tool: engine.Engine, attempt: Path, flags: tuple[str, ...]) -> Iterator[Command]:

@@ -7,8 +7,10 @@ import signal
 from pathlib import Path
 from typing import Any
 
-from exocomp.drivers.tofu import diagnostics, order, progress, variables
+from exocomp.approval import Gate
+from exocomp.drivers.tofu import diagnostics, marks, order, progress, variables
 from exocomp.drivers.tofu.diagnostics import Reading
+from exocomp.drivers.tofu.files import read_record
 from exocomp.drivers.tofu.reasons import explain
 from exocomp.errors import ExocompError
 from exocomp.model import Exit, Output, Verdict
@@ -20,8 +22,9 @@ _LAST = {Verb.PLAN: "plan", Verb.APPLY: "state-after", Verb.DESTROY: "state-afte
 
 
 def judge(job: TofuJob, exit: Exit, attempt: Path) -> Verdict:
-    """Succeeded only when the last command of the verb ended with 0; any other end is told by its diagnostics."""
-    if exit.code == 0 and exit.command == _LAST[job.verb]:
+    """Succeeded only when the last command of the verb ended with 0, or at the gate; any other end is told by its
+    diagnostics."""
+    if (exit.code == 0 and exit.command == _LAST[job.verb]) or is_at_gate(job, exit):
         return Verdict(ok=True)
     reading = diagnostics.read_log(attempt / "log")
     if exit.cancelled or exit.timed_out:
@@ -41,6 +44,19 @@ def judge(job: TofuJob, exit: Exit, attempt: Path) -> Verdict:
         hint = f"{hint}; " if hint else ""
         hint = f"{hint}once mended, run it again: what is done is not repeated"
     return Verdict(ok=False, reason=f"{_phase(exit)} failed{done}: {reason}", hint=hint or "see the job's log")
+
+
+def is_at_gate(job: TofuJob, exit: Exit) -> bool:
+    """It has planned, and applies nothing before a person decided."""
+    if job.gate is Gate.ALWAYS:
+        return exit.code == 0 and exit.command == "show"
+    return job.gate is Gate.DESTROYS and exit.code == marks.CLOSED and exit.command == "gate"
+
+
+def moved(attempt: Path) -> bool:
+    """Whether the state is another one than before the apply, as far as can be told."""
+    before, after = read_record(attempt / order.BEFORE), read_record(attempt / order.AFTER)
+    return not before or before != after
 
 
 def changes(attempt: Path) -> tuple[int, int, int]:
@@ -66,7 +82,7 @@ def outputs(attempt: Path) -> dict[str, Output]:
 
 def tidy(attempt: Path) -> None:
     """Remove what may hold secrets: the plan, outputs and variables."""
-    for name in (order.PLAN, order.OUTPUTS):
+    for name in (order.PLAN, order.SHOWN, order.OUTPUTS):
         (attempt / name).unlink(missing_ok=True)
     for file in attempt.glob(f"{variables.PREFIX}*"):
         file.unlink(missing_ok=True)
