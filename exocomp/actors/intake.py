@@ -19,6 +19,7 @@ from exocomp.actors.loading import Limits, OwnFiles
 from exocomp.actors.rotation import Rotation
 from exocomp.approval import ApprovalState
 from exocomp.config import Layout, Settings
+from exocomp.drivers.ansible import pinned_ssh
 from exocomp.drivers.tofu import workspace as tofu
 from exocomp.errors import Conflict, ExocompError, WrongUsage
 from exocomp.model import Schedule, Work, Workspace
@@ -82,7 +83,7 @@ class Intake:
                 triggers.check(rule.on, rule.match, rule.work.options.limit)
                 self._work(rule.work)
             case c.RotateFleetKey():
-                check_play(command.ssh_identities, command.egress)
+                check_play(command.ssh_identities, command.egress, self._layout.root)
             case DecideApproval():
                 return await self._decision(command, by)
             case c.ShowFleetKey():
@@ -181,7 +182,7 @@ class Intake:
         for playbook in (command.playbook, command.options.onboard_playbook):
             if playbook is not None:
                 regular_file(Path(playbook), "playbook")
-        check_play(command.options.ssh_identities, command.options.egress)
+        check_play(command.options.ssh_identities, command.options.egress, self._layout.root)
         for flag in ("limit", "tags", "skip_tags"):
             value = getattr(command.options, flag)
             if value is not None and not value.strip(" ,:"):
@@ -200,10 +201,12 @@ def named(name: str, what: str) -> None:
         raise WrongUsage(f"{what} name {name!r} is not usable", hint=hint)
 
 
-def check_play(identities: tuple[str, ...], egress: tuple[int, ...]) -> None:
-    """Raises WrongUsage for a key file that is none and for a number that is no TCP port."""
+def check_play(identities: tuple[str, ...], egress: tuple[int, ...], data_dir: Path) -> None:
+    """Raises ExocompError for a key file that is none or that ssh would pass over, WrongUsage for a number that is no
+    TCP port."""
     for identity in identities:
         regular_file(Path(identity), "--ssh-identity")
+        pinned_ssh.identity(identity, outside=data_dir)
     check_ports(egress)
 
 

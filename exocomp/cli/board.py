@@ -55,7 +55,7 @@ class Board:
             case e.HostAnswered() as answered:
                 self._mark("wait", answered.host, "answered", f"after {duration(answered.after_s)}")
             case e.HostPinned() as pinned:
-                self._mark("pin", pinned.host or pinned.name, "pinned", pinned.fingerprint)
+                self._mark("pin", pinned.name, "pinned", pinned.fingerprint)
             case e.HostKeyRefused() as refused:
                 self._mark("pin", refused.host, "refused", "its key changed")
 

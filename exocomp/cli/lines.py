@@ -79,8 +79,7 @@ def _more_words(event: e.AnyEvent) -> tuple[str, str, str]:
             where = f"{event.address} port {event.port} after {duration(event.after_s)}"
             return "wait", "answered", " ".join(filter(None, (event.host, "at", where, event.banner)))
         case e.HostPinned():
-            name = event.name if event.host in (None, event.name) else f"{event.host} as {event.name}"
-            return "pin", "pinned", f"{name} {event.key_type} {event.fingerprint} ({event.trust})"
+            return "pin", "pinned", f"{event.name} {event.key_type} {event.fingerprint} ({event.trust})"
         case e.HostKeyRefused():
             was, offered = ", ".join(event.recorded) or "nothing", ", ".join(event.offered) or "nothing"
             return "pin", "refused", f"{event.host} ({event.name}): recorded {was}; offered {offered}"

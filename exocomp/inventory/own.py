@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ from exocomp.errors import WrongUsage
 from exocomp.inventory import shape
 
 LARGEST = 16 << 20
+_MOST = 4_000_000  # values that a file of that size can spell out
 _BESIDE = ("group_vars", "host_vars")
 
 
@@ -33,9 +36,15 @@ _Reader.add_multi_constructor("!", _tagged)
 def read(file: Path) -> bytes:
     """The text of an inventory file; raises WrongUsage for what is none."""
     try:
-        if file.stat().st_size > LARGEST:
-            raise WrongUsage(f"{file} is larger than {LARGEST >> 20} MiB, which no inventory file is")
-        text = file.read_bytes()
+        with open(os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as stream:  # a FIFO holds nobody
+            status = os.fstat(stream.fileno())
+            if stat.S_ISDIR(status.st_mode):
+                raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+            if not stat.S_ISREG(status.st_mode):
+                raise WrongUsage(f"inventory file {file} is not a regular file", hint="name one file")
+            if status.st_size > LARGEST:
+                raise WrongUsage(f"{file} is larger than {LARGEST >> 20} MiB, which no inventory file is")
+            text = stream.read(LARGEST)
     except OSError as error:
         raise WrongUsage(f"inventory file {file}: {error.strerror}", hint="the daemon must read it") from None
     if text.startswith(b"#!") and os.access(file, os.X_OK):
@@ -60,10 +69,22 @@ def as_map(text: bytes, file: Path) -> Any:
             line = " ".join(str(error).split())
             raise WrongUsage(f"{file} is not YAML: {line[:300]}", hint="correct the file") from None
         return None
+    if not _is_bounded(content):
+        raise WrongUsage(f"{file} has aliases that hold one another", hint="write out what they stand for")
     if content is None and (is_named_so or not text.strip()):
         return {}
     # Ansible's INI reader would take JSON's first brace for a host.
     return content if isinstance(content, dict) or is_named_so or text.lstrip().startswith((b"{", b"[{")) else None
+
+
+def _is_bounded(content: Any) -> bool:
+    """Whether it can be walked to its end: YAML's aliases make a few lines as large as one likes, or endless."""
+    waiting, seen = [content], 0
+    while waiting and seen <= _MOST:
+        value = waiting.pop()
+        seen += 1
+        waiting += value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return seen <= _MOST
 
 
 def check(content: Any, text: bytes | None, file: Path) -> tuple[bytes | dict[str, Any], str]:

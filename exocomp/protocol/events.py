@@ -111,7 +111,6 @@ class HostPinned(Event, frozen=True, kw_only=True, tag="host_pinned"):
     key_type: str
     fingerprint: str
     trust: Trust
-    host: str | None = None
 
 
 class HostKeyRefused(Event, frozen=True, kw_only=True, tag="host_key_refused"):

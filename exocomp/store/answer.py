@@ -159,7 +159,12 @@ def _standing_still(store: Store, work: Work, last: Fire | None) -> tuple[str, s
             current = targets.resolve(store, work.target)
             file = inventories.standing(store, work.target)
             if _digest(Path(file)) != current.digest:
-                return f"the file of inventory {work.target} is altered or lost: {file}", "write it anew"
+                space = targets.workspace_of(store, work.target)
+                anew = f"workspace apply {space}" if space else f"inventory add {work.target} <file>"
+                return (
+                    f"the file of inventory {work.target} is altered or lost: {file}",
+                    f"write it anew: exocomp {anew}",
+                )
         else:
             workspaces.get(store, work.target)
     except ExocompError as refusal:

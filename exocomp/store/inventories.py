@@ -182,7 +182,7 @@ def find(at: Store | Transaction, name: str, number: int | None = None) -> Gener
 def unknown(name: str) -> NotFound:
     return NotFound(
         f"no inventory {name!r}",
-        hint="see `exocomp inventory list`; a workspace gets its inventory by its first apply",
+        hint="see `exocomp inventory list`; a first apply makes one, and `exocomp inventory add NAME FILE`",
     )
 
 

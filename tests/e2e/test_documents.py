@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from exocomp.cli.main import NOUNS
+from exocomp.protocol.approving import ApprovalAsked
+from exocomp.protocol.fired import RuleFired
 from tests.lab.home import Home
 
 ROOT = Path(__file__).parents[2]
@@ -62,6 +64,64 @@ def test_the_tutorial_does_what_it_says(home: Home) -> None:
     play.write_text(sound)
     typed(home, retry)
     assert set(home.states().values()) == {"succeeded"}
+
+
+@pytest.fixture
+def edge(home: Home) -> Home:
+    """The workspace edge, applied, with one host that needs no ssh; dns beside it, and the playbooks."""
+    play = "- hosts: all\n  gather_facts: false\n  tasks: [{ansible.builtin.command: 'true'}]\n"
+    for name in ("site.yml", "converge.yml", "motd.yml"):
+        (home.work / name).write_text(play)
+    (home.work / "hosts.yml").write_text("all: {hosts: {old1: {ansible_connection: local}}}\n")
+    output = 'value = { all = { hosts = { here = { ansible_connection = "local" } } } }'
+    home.serve()
+    for name in ("edge", "dns"):
+        (home.work / name).mkdir()
+        (home.work / name / "main.tf").write_text(f'output "ansible_inventory" {{\n  {output}\n}}\n')
+        home.run("workspace", "add", name, name)
+    home.run("workspace", "apply", "edge", "--wait")
+    return home
+
+
+def test_the_how_to_of_schedules_does_what_it_says(edge: Home) -> None:
+    add, use = blocks("docs/howto/schedule-a-converge.md")
+    assert "fleet-converge fires next at" in typed(edge, add)
+    assert "here  changed  ok=1" in typed(edge, use)
+    assert edge.json("schedule", "list")["schedules"][0]["schedule"]["paused"] is False
+
+
+def test_the_how_to_of_rules_does_what_it_says(edge: Home) -> None:
+    (add,) = blocks("docs/howto/answer-events-with-rules.md")
+    typed(edge, add)
+    edge.run("workspace", "apply", "edge", "--wait")
+    for name in ("converge", "dns"):
+        fired = edge.wait_for(lambda event, name=name: isinstance(event, RuleFired) and event.rule == name, name)
+        edge.run("provision", "watch", fired.event.workflow or "")
+    assert edge.json("playbook", "rule", "history", "greet")["fires"] == []
+
+
+def test_the_how_to_of_own_inventories_does_what_it_says(edge: Home) -> None:
+    add, diff = blocks("docs/howto/keep-an-inventory-of-your-own.md")
+    (edge.base / "home" / ".ssh").mkdir(mode=0o700)
+    key = edge.base / "home" / ".ssh" / "id_ed25519"
+    key.write_text("a key\n")
+    key.chmod(0o600)
+    assert "old1" in typed(edge, add)
+    (edge.work / "hosts.yml").write_text("all: {hosts: {new1: {ansible_connection: local}}}\n")
+    edge.run("inventory", "add", "legacy", "hosts.yml")
+    assert "new1" in typed(edge, diff)
+
+
+def test_the_how_to_of_approvals_does_what_it_says(edge: Home) -> None:
+    ask, decide = blocks("docs/howto/approve-plans.md")
+    watching = edge.spawn(*ask.split()[1:])
+    edge.wait_for(lambda event: isinstance(event, ApprovalAsked), "a question")
+    (open_one,) = edge.json("approval", "list")["approvals"]
+    lines = [line.replace("ap_06f2", open_one["id"]) for line in decide.splitlines()]
+    typed(edge, "\n".join(lines[:-1]))
+    out, _ = watching.communicate(timeout=60)
+    assert watching.returncode == 0, out
+    assert f"decide: exocomp approval decide {open_one['id']}" in out
 
 
 def test_every_command_in_a_document_exists(home: Home) -> None:

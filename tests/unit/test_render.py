@@ -169,8 +169,8 @@ EVENTS: list[tuple[e.AnyEvent, str]] = [
     (e.AttemptLost(step="apply", job="job_1", attempt=1, reason="gone"), "lost job_1 attempt 1 gone"),
     (e.HostAnswered(host="web1", address="::1", port=22, after_s=2, banner="SSH-2.0-x"), "at ::1 port 22 after 2.0s"),
     (
-        e.HostPinned(name="[a]:2", key_type="ssh-rsa", fingerprint="SHA256:x", trust=Trust.TOFU, host="w"),
-        "w as [a]:2",
+        e.HostPinned(name="[a]:2", key_type="ssh-rsa", fingerprint="SHA256:x", trust=Trust.TOFU),
+        "pinned [a]:2 ssh-rsa",
     ),
     (e.HostKeyRefused(host="w", name="w", recorded=("t SHA256:a",), offered=("t SHA256:b",)), "offered t SHA256:b"),
     (e.PinForgotten(name="w"), "forgotten w"),
