@@ -140,12 +140,15 @@ def identity(name: str, *, outside: Path | None = None) -> Path:
             f"--ssh-identity {name}: no job is shown what lies in {path.parent}", hint="name a private key file"
         )
     try:
-        with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
-            status = os.fstat(file.fileno())
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
         raise ExocompError(
             f"--ssh-identity {name}: {error.strerror}", hint="name a private key file that exocomp serve can read"
         ) from None
+    try:
+        status = os.fstat(descriptor)
+    finally:
+        os.close(descriptor)
     if not stat.S_ISREG(status.st_mode):
         raise ExocompError(f"--ssh-identity {name}: not a regular file", hint="name one private key file")
     if status.st_uid == os.geteuid() and status.st_mode & 0o077:

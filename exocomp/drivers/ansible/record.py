@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from collections.abc import Iterator
@@ -13,6 +14,8 @@ import msgspec
 PROGRESS = "told/progress"  # the callback's file in the attempt, which the job can write but not replace
 LONGEST_LINE = 16 << 20
 LARGEST = 512 << 20  # where reading stops, and so the record has no end; a job can put a hole of any size into it
+MOST_HOSTS = 100_000  # what is told of further ones is passed over; each becomes a row of the ledger
+MOST_UNMATCHED = 100
 Text = Annotated[str, msgspec.Meta(max_length=4096)]  # ten times what the callback lets through
 Count = Annotated[int, msgspec.Meta(ge=0, le=10**9)]
 
@@ -120,6 +123,9 @@ class Story(msgspec.Struct, kw_only=True):
             host=host, **{state: int(state in states) for state in ("ok", "changed", "failed", "unreachable")}
         )
 
+    def has_room_for(self, host: str) -> bool:
+        return host in self.recaps or host in self.seen or len(self.recaps) + len(self.seen) < MOST_HOSTS
+
     @property
     def hosts(self) -> list[str]:
         """The hosts that something happened on."""
@@ -136,18 +142,20 @@ def read(attempt: Path) -> Story:
             case Play() as play:
                 story.plays += 1
                 batch, over = play.hosts, False
-                story.matched.update(play.hosts)
-                if not play.hosts:
+                if len(story.matched) < MOST_HOSTS:
+                    story.matched.update(play.hosts)
+                if not play.hosts and len(story.unmatched) < MOST_UNMATCHED:
                     story.unmatched.append(play.pattern)
             case Task() as task:
                 over = over or task.ends
                 if not over and not task.some:
                     story.due.update(batch)
-            case OnHost() as result:
+                    batch = ()  # once: a job can write any number of tasks
+            case OnHost() as result if story.has_room_for(result.host):
                 story.seen.setdefault(result.host, set()).add(result.state)
                 if result.state in ("failed", "unreachable") and not result.ignored:
                     story.faults[result.host] = result
-            case Recap() as recap:
+            case Recap() as recap if story.has_room_for(recap.host):
                 story.recaps[recap.host] = recap
             case End():
                 story.ended = True
@@ -158,11 +166,14 @@ def _lines(path: Path) -> Iterator[bytes]:
     """The lines of a regular file, up to LARGEST bytes; none of anything else."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except FileNotFoundError:
+    except OSError as error:
+        if error.errno not in (errno.ENOENT, errno.ELOOP, errno.ENXIO):  # absent, a link, a socket
+            raise
+        return
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
         return
     with open(descriptor, "rb") as file:
-        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-            return
         left = LARGEST
         while left > 0 and (line := file.readline(LONGEST_LINE)):
             left -= len(line)
