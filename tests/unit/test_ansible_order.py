@@ -99,7 +99,7 @@ def test_a_key_file_that_ssh_would_pass_over_is_refused(bench: Bench, tmp_path: 
     with pytest.raises(ExocompError, match="mode 0644") as caught:
         bench.order(PLAYBOOK, EMPTY, ssh_identities=(str(key),))
     assert caught.value.hint == f"chmod 600 {key}"
-    with pytest.raises(ExocompError, match="directory"):
+    with pytest.raises(ExocompError, match="not a regular file"):
         bench.order(PLAYBOOK, EMPTY, ssh_identities=(str(tmp_path),))
 
 
