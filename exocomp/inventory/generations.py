@@ -86,8 +86,10 @@ def publish(file: Path, standing: Path) -> None:
 
 
 def check(generation: Generation, standing: Path) -> None:
-    """Fail closed before a run: raises NotFound when the standing file is lost, Conflict when it is altered."""
+    """Fail closed before a run: raises NotFound when the standing file or the generation's own is lost, Conflict when
+    one is altered."""
     _unaltered(standing, generation)
+    _unaltered(Path(generation.path), generation)
 
 
 def private_copy(generation: Generation, into: Path) -> Path:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from exocomp.config import Layout
 from exocomp.errors import ExocompError, NotFound
-from exocomp.model import Fire, Outcome, Pin, Rule, Schedule, Work, Workflow, Workspace
+from exocomp.model import Fire, Generation, Outcome, Pin, Rule, Schedule, Work, Workflow, Workspace
 from exocomp.protocol import approving as a
 from exocomp.protocol import converging as v
 from exocomp.protocol import queries as q
@@ -134,7 +134,7 @@ def _inventory(store: Store, name: str, generation: int | None = None) -> q.Inve
         file=standing,
         current=shown,
         generations=inventories.numbers(store, name),
-        sound=_digest(Path(standing)) == current.digest,
+        sound=_unsound(standing, current) is None,
     )
 
 
@@ -157,8 +157,8 @@ def _standing_still(store: Store, work: Work, last: Fire | None) -> tuple[str, s
     try:
         if work.kind == "play":
             current = targets.resolve(store, work.target)
-            file = inventories.standing(store, work.target)
-            if _digest(Path(file)) != current.digest:
+            file = _unsound(inventories.standing(store, work.target), current)
+            if file is not None:
                 space = targets.workspace_of(store, work.target)
                 anew = f"workspace apply {space}" if space else f"inventory add {work.target} <file>"
                 return (
@@ -170,6 +170,11 @@ def _standing_still(store: Store, work: Work, last: Fire | None) -> tuple[str, s
     except ExocompError as refusal:
         return refusal.what, refusal.hint
     return "", ""
+
+
+def _unsound(standing: str, current: Generation) -> str | None:
+    """The file of the two of an inventory that is not what the ledger knows."""
+    return next((file for file in (standing, current.path) if _digest(Path(file)) != current.digest), None)
 
 
 def _digest(file: Path) -> str | None:

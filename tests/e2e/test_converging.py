@@ -125,19 +125,20 @@ def test_a_machine_that_an_apply_adds_is_converged_by_the_next_tick_and_the_sche
     assert faults(home.events()) == []
 
 
+@pytest.mark.parametrize("which", ["standing", "generation"])
 @pytest.mark.parametrize(("broken", "words"), [(None, "is lost"), (b"#", "is not generation")])
 def test_over_a_file_that_is_lost_or_altered_no_play_runs_until_it_is_back(
-    fleet: Estate, broken: bytes | None, words: str
+    fleet: Estate, which: str, broken: bytes | None, words: str
 ) -> None:
     shown = fleet.home.json("inventory", "show", STANDING)
-    file = Path(shown["file"])
+    file = Path(shown["file"] if which == "standing" else shown["current"]["path"])
     assert file.is_relative_to(fleet.home.data)
     sound = file.read_bytes()
     file.unlink()
     if broken is not None:
         file.write_bytes(sound[:-1] + broken)
     try:
-        name = "over-lost" if broken is None else "over-altered"
+        name = f"over-{'lost' if broken is None else 'altered'}-{which}"
         with scheduled(fleet, name, STANDING):
             assert_it_fails_closed(fleet, name, STANDING, words)
             file.write_bytes(sound)

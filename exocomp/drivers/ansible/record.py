@@ -15,7 +15,7 @@ PROGRESS = "told/progress"  # the callback's file in the attempt, which the job 
 LONGEST_LINE = 16 << 20
 LARGEST = 512 << 20  # where reading stops, and so the record has no end; a job can put a hole of any size into it
 MOST_HOSTS = 100_000  # what is told of further ones is passed over; each becomes a row of the ledger
-MOST_UNMATCHED = 100
+MOST_UNMATCHED = 100  # plays without a host that are named
 Text = Annotated[str, msgspec.Meta(max_length=4096)]  # ten times what the callback lets through
 Count = Annotated[int, msgspec.Meta(ge=0, le=10**9)]
 
