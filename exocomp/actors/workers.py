@@ -129,7 +129,7 @@ class Workers(Actor[RunJob | StopJob]):
             return msgspec.structs.replace(report, outcome="failed", reason=unmade.reason, hint=unmade.hint)
         match job.spec:
             case TofuJob() as spec:
-                verdict = tofu.judge(spec, exit, directory)
+                verdict = await trio.to_thread.run_sync(tofu.judge, spec, exit, directory)
                 if tofu.is_at_gate(spec, exit):
                     asked = await trio.to_thread.run_sync(
                         plans.propose, job, directory, self._layout, self._settings, self._seal
@@ -140,7 +140,7 @@ class Workers(Actor[RunJob | StopJob]):
                     captured = msgspec.structs.replace(captured, moved=tofu.moved(directory))
                     return msgspec.structs.replace(report, captured=captured)
             case PlayJob() as spec:
-                verdict, hosts = ansible.judge(spec, exit, directory)
+                verdict, hosts = await trio.to_thread.run_sync(ansible.judge, spec, exit, directory)
                 report = msgspec.structs.replace(report, hosts=hosts)
             case _:
                 raise TypeError(f"{job.kind} jobs are not run by the pool")

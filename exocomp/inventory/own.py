@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import stat
 from pathlib import Path
@@ -36,10 +35,8 @@ _Reader.add_multi_constructor("!", _tagged)
 def read(file: Path) -> bytes:
     """The text of an inventory file; raises WrongUsage for what is none."""
     try:
-        with open(os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as stream:  # a FIFO holds nobody
+        with open(file, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as stream:  # a FIFO
             status = os.fstat(stream.fileno())
-            if stat.S_ISDIR(status.st_mode):
-                raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
             if not stat.S_ISREG(status.st_mode):
                 raise WrongUsage(f"inventory file {file} is not a regular file", hint="name one file")
             if status.st_size > LARGEST:

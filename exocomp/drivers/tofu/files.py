@@ -34,7 +34,8 @@ def read_bytes(path: Path, most: int, *, follow: bool = False) -> bytes:
     """What is in a regular file where a job can write: no link or FIFO of its making leads or holds us, no hole
     in a file fills the memory. Raises OSError for anything else, also for more than `most` bytes."""
     flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW)
-    with open(os.open(path, flags), "rb") as stream:
+    # By an opener, so that what open() refuses, a directory, leaves no descriptor open.
+    with open(path, "rb", opener=lambda name, _: os.open(name, flags)) as stream:
         status = os.fstat(stream.fileno())
         if not stat.S_ISREG(status.st_mode):
             raise OSError(errno.EINVAL, "not a regular file", str(path))

@@ -16,12 +16,12 @@ CLOSED = 10  # what `gate` exits with when a person has to decide
 
 def lock_digest(lock_file: str) -> str:
     """sha256 of the lock file; empty when there is none."""
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
     try:
-        descriptor = os.open(lock_file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        with open(lock_file, "rb", opener=lambda name, _: os.open(name, flags)) as stream:
+            return hashlib.sha256(stream.read(_LARGEST_LOCK)).hexdigest()
     except OSError:
         return ""
-    with open(descriptor, "rb") as stream:
-        return hashlib.sha256(stream.read(_LARGEST_LOCK)).hexdigest()
 
 
 def initialised(mark: str, fingerprint: str, lock_file: str) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import signal
 from pathlib import Path
 from typing import Any
@@ -82,7 +83,12 @@ def outputs(attempt: Path) -> dict[str, Output]:
 
 def tidy(attempt: Path) -> None:
     """Remove what may hold secrets: the plan, outputs and variables."""
-    for name in (order.PLAN, order.SHOWN, order.OUTPUTS):
+    plan = attempt / order.PLAN
+    try:
+        plan.unlink(missing_ok=True)
+    except OSError:  # it lies where the job writes, which can make anything of it
+        shutil.rmtree(plan.parent, ignore_errors=True)
+    for name in (order.SHOWN, order.OUTPUTS):
         (attempt / name).unlink(missing_ok=True)
     for file in attempt.glob(f"{variables.PREFIX}*"):
         file.unlink(missing_ok=True)
