@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 import trio
@@ -19,6 +20,8 @@ from exocomp.store import fires, rules
 from exocomp.store.store import Store
 
 REMEMBER = 500  # events between two notes of how far it has looked
+
+log = logging.getLogger(__name__)
 
 
 class Reactor:
@@ -55,6 +58,9 @@ class Reactor:
             work = triggers.work(rule, recorded.event)
         except ExocompError as error:
             refused = Refusal(what=error.what, hint=error.hint)
+        except Exception as fault:  # of this rule: the event would be looked at again at each start, and no other be
+            log.error("rule %s failed at event %s", rule.name, recorded.seq, exc_info=fault)
+            refused = Refusal(what=f"the daemon failed at this: {fault!r}", hint="see its log, and report it")
         refused = refused or await self._intake.refusal(order_of(work))
         cause = recorded.event.workflow
         await self._boss.ask(FireRule(name=rule.name, event=recorded.seq, cause=cause, work=work, refused=refused))

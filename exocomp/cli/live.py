@@ -126,7 +126,7 @@ class Watch:
                         self._tail(nursery, each.step.name, job.job.id, job.job.attempt)
             if midway and any(each.step.state == StepState.WAITING for each in self._view.steps):
                 await self._ask()
-                if not self._block:
+                if self.asked and not self._block:
                     nursery.cancel_scope.cancel()
             async for recorded in self._link.follow(since=since, workflow=self._id):
                 await self._take(nursery, recorded)

@@ -11,7 +11,7 @@ import pytest
 import trio
 import trio.testing
 
-from exocomp import crash
+from exocomp import crash, triggers
 from exocomp.actors.base import Mailbox
 from exocomp.actors.intake import Intake
 from exocomp.actors.reactor import REMEMBER, Reactor
@@ -23,6 +23,7 @@ from exocomp.inventory import generations
 from exocomp.model import Fire, Host, Outcome, Rule, RunOptions, Schedule, Trust, Work, Workspace
 from exocomp.protocol import commands as c
 from exocomp.protocol import events as e
+from exocomp.protocol.event import Event
 from exocomp.protocol.mail import Begin, Captured, FireRule, FireSchedule, Report, RunJob, TakeInventory
 from exocomp.secrets.sealing import Seal
 from exocomp.ssh.fleet_key import FleetKeys
@@ -413,6 +414,28 @@ async def test_an_event_without_a_host_is_refused_for_a_limit_of_its_host(house:
         events.note(house.store, "pin_host", pin)
         await house.looked()
     assert house.outcomes("greet") == ["refused"]
+
+
+async def test_a_fault_in_one_rule_is_its_own_and_the_others_go_on(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sound = triggers.work
+
+    def work(rule: Rule, event: Event) -> Work:
+        if rule.name == "broken":
+            raise TypeError("a bug")
+        return sound(rule, event)
+
+    monkeypatch.setattr(triggers, "work", work)
+    pin = e.HostPinned(name="192.0.2.1", key_type="ssh-ed25519", fingerprint="SHA256:x", trust=Trust.OPERATOR)
+    async with living(house):
+        await house.inventory("dc1", WEB)
+        await house.add("broken", "host.pinned")
+        await house.add("sound", "host.pinned")
+        events.note(house.store, "pin_host", pin)
+        await house.looked()
+    assert house.outcomes("broken") == ["refused"]
+    assert house.outcomes("sound") == ["started"]
 
 
 # Fail closed

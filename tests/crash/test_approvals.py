@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -252,20 +252,25 @@ def test_killed_at_the_first_start_the_key_is_kept(home: Home, side: str) -> Non
     assert (home.data / "master.key").read_bytes() == key
 
 
-def test_without_its_master_key_the_daemon_refuses_to_start_and_destroys_nothing(home: Home) -> None:
+@pytest.mark.parametrize(
+    "harm",
+    [Path.unlink, lambda key: key.write_text("ab" * 32), lambda key: key.chmod(0o644)],
+    ids=["lost", "swapped", "open to others"],
+)
+def test_without_its_master_key_the_daemon_refuses_to_start_and_destroys_nothing(
+    home: Home, harm: Callable[[Path], object]
+) -> None:
     home.serve()
-    home.run("fleet-key", "show")
+    shown = home.json("fleet-key", "show")
     home.stop()
-    key, fleet = home.data / "master.key", (home.data / "keys" / "fleet_ed25519").read_bytes()
-    held = key.read_bytes()
-    for harm in (lambda: key.unlink(), lambda: key.write_text("ab" * 32), lambda: key.chmod(0o644)):
-        harm()
-        key.exists() and key.read_bytes() != held and key.chmod(0o600)
-        home.serve(expect_death=True)
-        assert home.wait_for_death() == 1
-        assert (home.data / "keys" / "fleet_ed25519").read_bytes() == fleet
-        key.write_bytes(held)
+    key = home.data / "master.key"
+    held, sealed = key.read_bytes(), (home.data / "keys" / "fleet_ed25519").read_bytes()
+    harm(key)
+    home.serve(expect_death=True)
+    assert home.wait_for_death() == 1
+    assert (home.data / "keys" / "fleet_ed25519").read_bytes() == sealed
+    key.write_bytes(held)
     key.chmod(0o600)
     home.serve()
-    home.run("fleet-key", "show")
+    assert home.json("fleet-key", "show") == shown
     assert "Traceback" not in home.daemon_log()

@@ -2,43 +2,17 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 import cli_views as v
 import pytest
+from cli_approvals import ID, approval
 from cli_runs import PLAY, Ledger, Run, home, ledger, run  # noqa: F401
 
-from exocomp.approval import Approval, ApprovalState, Change, Proposal, SavedPlan
+from exocomp.approval import ApprovalState
 from exocomp.cli import approval_views
 from exocomp.model import RunOptions
 from exocomp.protocol import approving as a
 from exocomp.protocol import commands as c
-
-ID = "ap_06f2"
-
-
-def approval(**more: Any) -> Approval:
-    proposal = Proposal(
-        plan=SavedPlan(path="/p", digest="d" * 64),
-        changes=(Change(name="r.new", action="create"), Change(name="r.old\x1b[31m", action="delete")),
-        outputs=(Change(name="ansible_inventory", action="update"),),
-        joins=("web2",),
-        leaves=("web1",),
-        projects={"/srv/site.yml": "e" * 64},
-    )
-    fields: dict[str, Any] = {
-        "id": ID,
-        "workflow": v.WF,
-        "workspace": "edge",
-        "step": "apply",
-        "proposal": proposal,
-        "digest": "f" * 64,
-        "state": ApprovalState.OPEN,
-        "asked_at": v.AT,
-        "expires_at": v.AT + 3600,
-        "requester": "ada",
-    }
-    return Approval(**(fields | more))
 
 
 @pytest.fixture

@@ -18,14 +18,17 @@ import cli_views as v
 import msgspec
 import pytest
 import trio
+from cli_approvals import approval
 from fake_daemon import FakeDaemon, Say, in_thread
 
+from exocomp.approval import Approval
 from exocomp.cli import main
 from exocomp.model import RunState, StepState
 from exocomp.protocol import codec
 from exocomp.protocol import commands as c
 from exocomp.protocol import events as e
 from exocomp.protocol import queries as q
+from exocomp.protocol.approving import Approvals, ListApprovals
 from exocomp.protocol.jobs import Progress
 
 
@@ -190,6 +193,45 @@ def test_ctrl_c_detaches_and_names_both_ways_on(socket: Path, capsys: pytest.Cap
     assert not any(
         isinstance(frame, codec.Do) and isinstance(frame.command, c.CancelWorkflow) for frame in chain.daemon.frames
     )
+
+
+class Waiting(Chain):
+    """Its view shows a step that waits; `asked` are the questions that are open when somebody looks."""
+
+    def __init__(self, *asked: Approval) -> None:
+        super().__init__()
+        self.asked = asked
+
+    async def answer(self, frame: Any, say: Say) -> None:
+        match frame:
+            case codec.Ask(query=ListApprovals()):
+                await say(codec.Answer(id=frame.id, answer=Approvals(approvals=self.asked)))
+            case codec.Ask(query=q.ShowWorkflow()) if not self.over:
+                first = v.RUNNING.steps[0]
+                step = msgspec.structs.replace(first.step, state=StepState.WAITING)
+                steps = (msgspec.structs.replace(first, step=step), *v.RUNNING.steps[1:])
+                await say(codec.Answer(id=frame.id, answer=msgspec.structs.replace(v.RUNNING, steps=steps)))
+            case _:
+                await super().answer(frame, say)
+
+
+def test_without_blocking_an_open_question_is_shown_and_exit_4(
+    socket: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with in_thread(Waiting(approval()).daemon, socket):
+        assert main.main(["provision", "watch", v.WF, "--no-block"]) == 4
+    out, err = capsys.readouterr()
+    assert "decide: exocomp approval decide ap_06f2 --approve" in out
+    assert f"{v.WF} waits for an approval" in err
+
+
+@pytest.mark.parametrize("flags", [(), ("--no-block",)])
+def test_a_question_that_was_answered_meanwhile_ends_no_watching(
+    socket: Path, capsys: pytest.CaptureFixture[str], flags: tuple[str, ...]
+) -> None:
+    with in_thread(Waiting().daemon, socket):
+        assert main.main(["provision", "watch", v.WF, *flags]) == 0
+    assert "decide:" not in capsys.readouterr().out
 
 
 def test_events_follow_until_ctrl_c(socket: Path, capsys: pytest.CaptureFixture[str]) -> None:
